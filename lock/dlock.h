@@ -97,18 +97,18 @@
  * Failovers. What was granted last may not have reached the replica that takes over;
  * and a primary that was cut off goes on granting, unless min-replicas-to-write is
  * set, up to min-replicas-max-lag. So after a failover there may be two holders until
- * the older one's lease ends, or its next command: exclusion needs tokens then. With
- * urls of sentinels and clusters they rise across a failover, with or without a floor:
- * each is at least the server's time in microseconds, so the clock of the new primary
- * must not be further behind than the failover took. Textbook locks follow a primary
- * like others.
+ * the older one's lease ends, or its next command: exclusion needs tokens then, and the
+ * clock of the new primary must not be further behind than the failover took. Textbook
+ * locks follow a primary like others.
  *
- * Tokens. Their count is forgotten two minutes after its last use, or with all
- * data; then it begins with the server's time in microseconds, below 2^52 until
- * 2112. So tokens rise unless that clock was set back behind the last grant, or
- * those of several servers differ by two minutes: then fence_floor helps. A name
- * that was given back leaves 200 bytes, for two minutes, and each session that had it
- * 150, for one.
+ * Tokens. Each is above the last one of its name, and above the server's time in
+ * microseconds, which is below 2^52 until 2112. So tokens rise, also if the server comes
+ * back with old data or none, unless its clock was set back behind the last grant. With
+ * several servers they count on from the last one, which is forgotten two minutes after
+ * its last use, or with all data, and begin with the time. So there they rise unless
+ * enough servers come back with old data, or their clocks differ by two minutes. In
+ * either case fence_floor helps. A name that was given back leaves 200 bytes, for two
+ * minutes, and each session that had it 150, for one.
  *
  * Time. Calls end after these times, whatever the server or the resolver of names does
  * (T, C: the command's and the connect timeout). Asynchronous calls may wait for a thread

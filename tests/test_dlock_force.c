@@ -39,7 +39,7 @@ static const struct lock_story stories[] = {
     {"a waiter is woken", "fenced",
      "watchdog 1200; a takes token=1..; b begins wait=20000; "
      "await eval-acquire 3; listen {k}:dlock-turn:$b; c forces; heard 1; "
-     "b ends token=next; lost 1 force; a gives -> lost"},
+     "b ends token=rises; lost 1 force; a gives -> lost"},
     {"the word is not for the next owner, and does not stay for ever",
      "redisson",
      "watchdog 1200; a takes 5000; b forces; "

@@ -5,8 +5,8 @@
 --   KEYS[2]  "done": see numbers.lua
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
 --   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms,
---            '1' if another server may take over this one's data, ...; the last
---            one is the owner's label; '-' = it has none
+--            '1' if no other server counts, ...; the last one is the owner's label;
+--            '-' = it has none
 --
 --   returns {1, holds, token}   yours
 --           {0, ms}             somebody else's for that long; -1 = for ever
@@ -31,8 +31,10 @@ end
 -- its data. Then the next one begins with the time in microseconds. A grant takes
 -- longer than one of these, so the old count is behind that by now. The floor is
 -- the last token that the guarded resource has seen: it counts if the clock was
--- set back meanwhile. Where a replica may take over, which has missed the last
--- grants, each token is the time, or the one after the last. At 2^53, which the
+-- set back meanwhile. A server that comes back from an old copy of its data, and a
+-- replica that takes over, have missed the last grants: so each token is the time,
+-- or the one after the last. Not where several servers count, because they would
+-- not agree: there the highest goes to enough of them (quorum.c). At 2^53, which the
 -- time comes to in the year 2255, numbers cannot be told from the next one any
 -- more: better no lock than a token that comes twice.
 local function next_token()

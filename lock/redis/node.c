@@ -83,8 +83,7 @@ void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    dlock_command_arg(command,
-                      session->client->wire.primary != NULL ? "1" : "0");
+    dlock_command_arg(command, session->client->strategy->on_redis ? "1" : "0");
     if (kind->leave != NULL)
         dlock_command_number(
             command, attempt->waits ? dlock_node_done_life_ms(session) : 0);

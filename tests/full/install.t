@@ -94,22 +94,22 @@ sub archives {
 }
 
 my $redis   = Stockade::Redis->start;
-$redis->command('SET', '{stock:42}:dlock-fence', 0);    # else tokens begin with the time
+$redis->command('SET', '{stock:42}:dlock-fence', '3000000000000000');    # above the time
 my $example = "$Stockade::ROOT/tests/example/example.c";
 my $cc      = 'cc -std=c11 -Wall -Wextra -Werror -pedantic';
 
 works("$cc -o $DEST/shared $example \$(pkg-config --cflags --libs dlock)", 'the example builds with pkg-config');
 is works("LD_LIBRARY_PATH=$OPT/lib $DEST/shared " . $redis->url . ' stock:42', 'and runs'),
-    "stock:42 is mine, token 1\n", 'and holds a lock';
+    "stock:42 is mine, token 3000000000000001\n", 'and holds a lock';
 works("$cc -o $DEST/static $example " . archives(qx(pkg-config --static --cflags --libs dlock)), 'it builds with the static library');
-is works("$DEST/static " . $redis->url . ' stock:42', 'and runs'), "stock:42 is mine, token 2\n", 'and holds a lock';
+is works("$DEST/static " . $redis->url . ' stock:42', 'and runs'), "stock:42 is mine, token 3000000000000002\n", 'and holds a lock';
 my ($good, $said) = run("$DEST/static unix:/nowhere/redis.sock");
 ok !$good, 'without a server it fails';
 like $said, qr/^example: acquire: /, 'and says why';
 
 works("c++ -std=c++20 -Wall -Werror -pedantic -o $DEST/cxx -xc++ $example \$(pkg-config --cflags --libs dlock)", 'a C++ program builds');
 is works("LD_LIBRARY_PATH=$OPT/lib $DEST/cxx " . $redis->url . ' stock:42', 'and runs'),
-    "stock:42 is mine, token 3\n", 'and holds a lock';
+    "stock:42 is mine, token 3000000000000003\n", 'and holds a lock';
 
 # ---- locks that come by name, and those that do not -----------------------
 

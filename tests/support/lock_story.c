@@ -127,8 +127,6 @@ static struct range range(const char *word)
 
     if (is(word, "same"))
         return (struct range){last, last, true};
-    if (is(word, "next"))
-        return (struct range){last + 1, last + 1, true};
     if (is(word, "rises"))
         return (struct range){last + 1, INT64_MAX, true};
     range.from = number(word);

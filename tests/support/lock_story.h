@@ -10,8 +10,8 @@
  * "ok|lost". A text that begins with ".." is only a part. Words are the lease (a bare
  * number), and wait=, max=, floor=, deadlock=, fenced of the terms; name= of the lock, if it is
  * not "k"; and a name for the hold, if there are several ("a takes inner", "a gives
- * inner"). Others say what has to be so afterwards: holds=, token= (also "rises",
- * "next" and "same"), left=, held=, waiters=, owner=WHO (or nobody; of those that wait,
+ * inner"). Others say what has to be so afterwards: holds=, token= (also "rises"
+ * and "same"), left=, held=, waiters=, owner=WHO (or nobody; of those that wait,
  * the first), label=.
  *
  *   takes, tries, gives, extends, forces   as the functions of dlock.h
