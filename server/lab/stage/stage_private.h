@@ -14,6 +14,7 @@ enum {
     STAGE_LATE_MAX = 8,
     STAGE_PRODUCTS_N = 12,
     STAGE_HOLDS_MAX = 8,
+    STAGE_TOKENS_MAX = 16,
     STAGE_ORDERS_MAX = 16,
     STAGE_RUN_MAX = 40,
 };
@@ -127,7 +128,8 @@ struct stage {
     char kind;                    /* of the move under way */
     struct actor *runner;         /* who has made the last moves, ... */
     unsigned run_n;               /* ... so many in a row without any trouble */
-    uint64_t first_token;         /* that was granted; 0 = none yet */
+    uint64_t tokens[STAGE_TOKENS_MAX]; /* that were granted, as they rose */
+    unsigned tokens_n;
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     uint64_t holds_at; /* the hash `written` when these were read: */
@@ -217,8 +219,8 @@ void stage_broke(struct stage *stage, enum stage_fault fault);
 /* STEP was done: tells its tokens as #1, #2, and what is wrong about it. */
 void stage_mark_step(struct stage *stage, struct stage_step *step);
 
-/* Redis may have the first token by now. */
-void stage_note_token_in_keys(struct stage *stage);
+/* Redis may have a token that nobody was told of yet. */
+void stage_note_tokens_in_keys(struct stage *stage);
 
 /* MOVER took the lock away from its HOLDER, and whether the key is gone. */
 void stage_mark_loss(struct stage *stage, const struct actor *mover,

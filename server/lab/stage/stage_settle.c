@@ -322,7 +322,7 @@ bool stage_settle(struct stage *stage, struct actor *mover)
         stage->world.nodes_n == 1 && stage->kind != '!' &&
         has_sleepers_only(stage))
         stage_mark_silence(stage, mover);
-    stage_note_token_in_keys(stage);
+    stage_note_tokens_in_keys(stage);
     note_naps(stage);
     note_insiders(stage);
     note_wishes(stage);

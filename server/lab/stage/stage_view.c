@@ -112,37 +112,48 @@ uint64_t stage_hash(struct stage *stage)
 
 /* ---- tokens --------------------------------------------------------------------- */
 
-enum { TOKENS_APART_MAX = 100000 };
+enum { TOKENS_APART_MAX = 1000 };
 
-void stage_note_token_in_keys(struct stage *stage)
+static void note_token(struct stage *stage, uint64_t token)
 {
-    const char *at =
-        stage->first_token == 0 ? strstr(stage->look->keys, "token=") : NULL;
+    unsigned n = stage->tokens_n;
 
-    if (at)
-        stage->first_token = strtoull(at + strlen("token="), NULL, 10);
+    if (n < STAGE_TOKENS_MAX && (n == 0 || token > stage->tokens[n - 1]))
+        stage->tokens[stage->tokens_n++] = token;
 }
 
-/* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. A token
- * that is lower than the first one has a number below 1: it went back. */
+void stage_note_tokens_in_keys(struct stage *stage)
+{
+    const char *at = stage->look->keys;
+
+    while ((at = strstr(at, "token="))) {
+        at += strlen("token=");
+        note_token(stage, strtoull(at, NULL, 10));
+    }
+}
+
+/* Puts #1, #2 in place of tokens in TEXT, in the order in which they rose. One that was
+ * never granted is told by how far it is from the last below it; a number below 1 is lower
+ * than the first: it went back. */
 static void name_tokens(const struct stage *stage, char text[])
 {
-    char *at = text;
+    char *at = text, number[24];
 
-    while (stage->first_token > 0 && *at) {
-        size_t len = strspn(at, "0123456789");
+    while (stage->tokens_n > 0 && *at) {
+        size_t len = strspn(at, "0123456789"), used;
+        unsigned i = stage->tokens_n - 1;
         long long apart;
 
         if (len < 16) {
             at += len > 0 ? len : 1;
             continue;
         }
-        apart = (long long)(strtoull(at, NULL, 10) - stage->first_token);
+        while (i > 0 && stage->tokens[i] > strtoull(at, NULL, 10))
+            i--;
+        apart = (long long)(strtoull(at, NULL, 10) - stage->tokens[i]);
         if (apart < TOKENS_APART_MAX && apart > -TOKENS_APART_MAX) {
-            char number[16];
-            size_t used =
-                (size_t)snprintf(number, sizeof(number), "#%lld", apart + 1);
-
+            used = (size_t)snprintf(number, sizeof(number), "#%lld",
+                                    apart + i + 1);
             memmove(at + used, at + len, strlen(at + len) + 1);
             memcpy(at, number, used);
             len = used;
@@ -390,11 +401,10 @@ void stage_mark_step(struct stage *stage, struct stage_step *step)
     static const char back[] = "released it: ";
     unsigned long long token = 0;
 
-    if (stage->first_token == 0 &&
-        (sscanf(step->reply, "inside, with token %llu", &token) == 1 ||
-         (strcmp(step->name, "eval-acquire") == 0 &&
-          sscanf(step->reply, "1 %*u %llu", &token) == 1)))
-        stage->first_token = token;
+    if (sscanf(step->reply, "inside, with token %llu", &token) == 1 ||
+        (strcmp(step->name, "eval-acquire") == 0 &&
+         sscanf(step->reply, "1 %*u %llu", &token) == 1))
+        note_token(stage, token);
     name_tokens(stage, step->sent);
     name_tokens(stage, step->reply);
     mark_write(stage, step);
