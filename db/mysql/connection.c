@@ -182,7 +182,7 @@ static void drop_question(struct mysql *db)
  */
 static enum store_status look_up(struct mysql *db)
 {
-    const struct timespec pause = {.tv_nsec = ON_WAIT_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = ON_WAIT_MS * 1000000L};
     const char *host = db->address.host;
     struct gaicb *question = db->question;
     uint64_t until_us = answer_until_us(db);
