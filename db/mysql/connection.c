@@ -194,7 +194,7 @@ static enum store_status look_up(struct mysql *db)
         question = calloc(1, sizeof(*question) + strlen(host) + 1);
         if (!question)
             return sql_fail(&db->sql, STORE_IO, "out of memory");
-        question->ar_name = strcpy((char *)(question + 1), host);
+        question->ar_name = memcpy(question + 1, host, strlen(host) + 1);
         failure = getaddrinfo_a(GAI_NOWAIT, &question, 1, NULL);
         db->question = question;
     }

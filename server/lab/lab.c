@@ -42,7 +42,7 @@ static void usage(FILE *out)
  * because a list of processes must not show `stockade serve`. */
 int lab_stage_main(int argc, char *argv[])
 {
-    char path[PATH_MAX], **args = calloc((size_t)argc + 3, sizeof(*args));
+    char path[PATH_MAX] = "", **args = calloc((size_t)argc + 3, sizeof(*args));
     int n = strcmp(argv[0], "explore") != 0 && strcmp(argv[0], "replay") != 0;
 
     if (args && child_path("stockade-lab", path)) {
@@ -51,6 +51,7 @@ int lab_stage_main(int argc, char *argv[])
         memcpy(&args[n + 1], argv, (size_t)argc * sizeof(*args));
         (void)execv(path, args);
     }
+    free(args);
     return fail_to_run("%s: cannot start %s: %s", argv[0], path,
                        strerror(errno));
 }

@@ -225,7 +225,7 @@ static bool add_member(struct args *args, const struct beginning *how,
         return fail_with(&args->error, "\"%s\" is of a wrong type", name);
     if (strcmp(name, "lock") == 0 && !dlock_strategy_find(text))
         return fail_with(&args->error, "there is no lock '%.40s'", text);
-    if (strcmp(name, "language") == 0 && strcmp(text, "zh") != 0)
+    if (text && strcmp(name, "language") == 0 && strcmp(text, "zh") != 0)
         return strcmp(text, "en") == 0 ||
                fail_with(&args->error, "\"language\" is en or zh");
     if (strcmp(name, how->subject) == 0 || json_is_false(value) ||
