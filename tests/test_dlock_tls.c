@@ -319,7 +319,7 @@ TEST(test_sentinel)
     redis_server_stop(sentinel);
 }
 
-/* Of a node that does not even know its address, it is that by which it was asked. */
+/* A node that does not know its address has the one by which it was asked. */
 TEST(test_cluster)
 {
     struct redis_server *node = redis_server_start_node(600000);

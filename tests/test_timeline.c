@@ -131,7 +131,7 @@ static void *do_steps(void *live)
     return NULL;
 }
 
-/* What is in the file: how many steps of each kind. */
+/* Steps in the file, by their kind. */
 struct count {
     json_int_t lock, store, dropped;
 };

@@ -126,8 +126,7 @@ struct talk {
  * the second one. */
 struct search {
     const struct dlock_address *address;
-    uint64_t
-        until_ms; /* later than the caller's end, which has a text of its own */
+    uint64_t until_ms; /* after the caller's end, which has its own text */
     size_t sentinels_n;
     struct talk talks[2 * DLOCK_HOSTS_MAX];
     struct talk *servers;       /* the second half */

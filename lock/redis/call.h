@@ -62,7 +62,7 @@ void dlock_batch_read(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 void dlock_batch_conclude(struct dlock_wire *wire,
                           struct dlock_exchange *exchanges, size_t n);
 
-/* What lies between the two halves of a step (client.h), with one server: connects if
+/* The exchange with one server, between the two halves of a step (client.h): connects if
  * need be, sends, reads. */
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       const struct dlock_command *command,

@@ -83,7 +83,8 @@ bool request_read(struct request *request, const char *data, size_t size)
         return true;
     if (request->body_size == 0)
         request->body = request_alloc(request, room + 1);
-    if (!request->body)
+    /* The library's count must not be trusted with memory: its parser is lenient. */
+    if (!request->body || size > room - request->body_size)
         return false;
     memcpy(request->body + request->body_size, data, size);
     request->body_size += size;

@@ -15,9 +15,9 @@
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 
-/* What has to be true before a handler is called. Not in the handlers, where
- * one of them would forget it some day. A row without any is answered while the
- * service waits for its database, too: its handler may not look at the parts. */
+/* Flags must hold before a handler is called: a handler would forget one some day. A row
+ * without any is answered while the service waits for its database, too: its handler must
+ * not look at the parts. */
 enum route_flags {
     ROUTE_JSON = 1 << 0,    /* Content-Type has to be application/json */
     ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */

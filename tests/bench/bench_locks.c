@@ -98,7 +98,7 @@ static bool read_line(const char *line, struct command *command)
     return command->args_n > 0 && strcmp(command->args[0], "PING") != 0;
 }
 
-/* What is sent until the ECHO that says it is over. */
+/* Commands are counted until the ECHO that says it is over. */
 static void listen_to(redisContext *monitor, struct cycle *cycle)
 {
     cycle->commands_n = 0;

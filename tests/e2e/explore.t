@@ -206,7 +206,7 @@ for (1 .. 50) {
 like $text, qr/interrupted$/, 'replay: Ctrl-C ends it';
 is $ours->(), 0, 'and nothing is left behind, either';
 
-# What cannot be read is no verdict, and least of all that nothing broke.
+# A ledger that cannot be read is no verdict, and least of all that nothing broke.
 $pid = open3($in, $said, undef, Stockade::binary(), qw(replay -i --json none));
 is_deeply JSON::PP::decode_json(scalar <$said>)->{faults}, [], 'a ledger, and all is well';
 system 'sqlite3', $_, 'DROP TABLE transfers' for glob "/dev/shm/stockade-stage-$pid-*/db /tmp/stockade-stage-$pid-*/db";

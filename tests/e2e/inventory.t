@@ -319,8 +319,8 @@ like $later->{'idempotency-key'}, qr/^[0-9a-f]{32}$/, 'and by which key';
 $relay->does('pass');
 is $service->stop, 0, 'ends';
 
-# What one has left open, or not answered, another one's "not now" does not settle, nor does
-# its no: the first may hang, and sell later.
+# A try that one service has left open, or not answered, is settled neither by the other one's "not
+# now" nor by its no: the first may hang, and sell later.
 my $problem = "Content-Type: application/problem+json\r\nContent-Length: 43\r\n\r\n";
 my ($open, $not_now, $no) = map { my ($line, $its) = @$_; "HTTP/1.1 $line\r\n$problem" . sprintf '{%-41s}', $its }
     ['503 Later', '"may_have_ordered":true'], ['503 Later', '"detail":"nothing was done"'], ['409 No', '"type":"urn:stockade:problem:sold-out"'];

@@ -88,8 +88,8 @@ Stockade::write_file("$own/04w-no-server.txt", $wild =~ s/^flags +\K/--nonsense 
 ($code, undef, $text) = lab(['--file', "$own/04w-no-server.txt"]);
 like "$code $text", qr/^2 .*a server did not come up: .*nonsense/s, 'a server that knows no such flag: exit 2, and why';
 
-# What dies by itself has not been played: a server that nobody can ask who has the lock
-# any more, and an instance.
+# A run whose redis-server dies, so that nobody can say who has the lock, or one of whose instances
+# dies by itself, was not played.
 for my $case (
     ['L a> a=', qr/nobody knows who has the lock: /,       sub { system 'redis-cli', '-s', glob("{/dev/shm,/tmp}/stockade-load-$_[0]-*/locks.redis"), qw(shutdown nosave) }],
     ['a=',      qr/instance a has ended by itself$/, sub { kill 'KILL', grep { Stockade::slurp("/proc/$_/cmdline") =~ /\0serve\0/ } Stockade::Child::children_of($_[0]) }],

@@ -34,7 +34,7 @@ void mariadb_server_restart(struct mariadb_server *server)
     (void)server_proc_start(&server->proc, argv, "ready for connections", NULL);
 }
 
-/* Of two that share a tmpdir, one removes what the other begins with. */
+/* The tmpdir must be its own, because another install removes what this one begins with. */
 static void make_data(struct mariadb_server *server)
 {
     char *argv[] = {"mariadb-install-db",

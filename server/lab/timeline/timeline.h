@@ -38,7 +38,7 @@ struct timeline_head {
     char lock[256];  /* as in --lock NAME */
     char settings[256]; /* the others, as flags */
     char schedule[320]; /* of the stage: the moves */
-    /* Of the stage; a live instance does not know them yet. */
+    /* Actors of the stage: a live instance does not know them yet. */
     unsigned actors_n;
     char actors[TIMELINE_ACTORS_MAX][TIMELINE_NAME_BYTES];
     /* "started": Unix time. Of the stage, by its own clock: so the same schedule gives the
