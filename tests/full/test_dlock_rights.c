@@ -52,20 +52,22 @@ static void add(struct rights *rights, const char *word)
     *to = '\0';
 }
 
-/* Whether LINE has it, alone or as one of several. */
-static bool is_head(const char *line, const char *head)
+/* Whether HEAD is one of those for which LINE tells the rights; *REST is the line behind
+ * them. A line without any goes on with the row before it. */
+static bool is_head(char *line, const char *head, char **rest)
 {
-    char plain[200];
-    char *to = plain;
-    const char *at;
+    char *to = line, *end;
 
-    if (strncmp(line, ".B ", 3) != 0)
-        return false;
-    for (at = line + 3; *at != '\0' && *at != '\n'; at++)
+    for (const char *at = line; *at != '\0'; at++)
         if (*at != '\\')
             *to++ = *at;
     *to = '\0';
-    for (char *one = strtok(plain, ","); one != NULL; one = strtok(NULL, ","))
+    end = strstr(line, ": +");
+    if (end == NULL)
+        end = line + strcspn(line, "\n") - (strstr(line, ":\n") != NULL);
+    *rest = *end == ':' ? end + 1 : end;
+    *end = '\0';
+    for (char *one = strtok(line, ","); one != NULL; one = strtok(NULL, ","))
         if (strcmp(one + (*one == ' '), head) == 0)
             return true;
     return false;
@@ -81,12 +83,14 @@ static void add_row(struct rights *rights, const char *head)
 
     assert_non_null(page);
     while (fgets(line, sizeof(line), page) != NULL) {
+        char *rest = line;
+
         if (strncmp(line, ".SH ", 4) == 0)
-            in_row = false, in_section = strcmp(line, ".SH RIGHTS\n") == 0;
-        else if (in_section && line[0] == '.')
-            in_row = is_head(line, head);
-        else if (in_row)
-            for (char *word = strtok(line, " \n"); word != NULL;
+            in_section = strcmp(line, ".SH RIGHTS\n") == 0;
+        if (line[0] != ' ')
+            in_row = in_section && is_head(line, head, &rest);
+        if (in_row)
+            for (char *word = strtok(rest, " \n"); word != NULL;
                  word = strtok(NULL, " \n"))
                 if (strchr("+~&", word[0]) != NULL)
                     add(rights, word);
@@ -513,7 +517,7 @@ LOCK_TEST(test_sentinel)
                               redis_server_port(sentinel));
     struct outcome outcome;
 
-    add_row(&at_server, "sentinel:");
+    add_row(&at_server, "sentinel: at the servers");
     add_row(&at_server, "redisson");
     add_row(&at_sentinel, "sentinel: at the sentinels");
     give_rights(primary, &at_server, RIGHTS_ALL);
@@ -572,7 +576,7 @@ LOCK_TEST(test_cluster)
     struct outcome outcome;
     size_t own_n;
 
-    add_row(&rights, "cluster:");
+    add_row(&rights, "cluster");
     own_n = rights.n;
     add_row(&rights, "fenced");
     add_row(&rights, "dlock_inspect()");
