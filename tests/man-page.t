@@ -99,6 +99,7 @@ for my $entry (section('ALERTS') =~ /^\.TP\n(.*?)(?=^\.TP|\z)/msg) {
 my %messages;
 for my $file (grep { !m{/log\.h$} } glob 'server/*.[ch] server/*/*.[ch] server/*/*/*.[ch]') {
     $messages{$_}++ for Stockade::slurp($file) =~ /\blog_(?:info\(|warn\(|error\(|line\(level,)\s*"([^"]+)"/g;
+    $messages{$_}++ for Stockade::slurp($file) =~ /level=\w+ msg=(\w+)/g;
 }
 same [map { split / *, */ } heads('TROUBLE')], [keys %messages], 'the manual has the messages of the log';
 

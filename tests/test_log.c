@@ -119,3 +119,31 @@ UNIT_TEST_OF(struct captured *captured, long_lines_are_cut)
         assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
     }
 }
+
+/* Nobody reads the pipe: no thread waits for that, and how many lines are missing is
+ * told as soon as somebody does. */
+UNIT_TEST_OF(struct captured *captured, a_full_pipe_stops_nobody)
+{
+    char text[65536], expected[128];
+    int ends[2], told = 0, read_n = 0;
+    ssize_t n;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    log_open(LOG_INFO);
+    for (; told < 5000; told++)
+        log_info("word", "number=%d", told);
+    n = read(ends[0], text, sizeof(text));
+    for (ssize_t i = 0; i < n; i++)
+        read_n += text[i] == '\n';
+    log_info("word", "number=last");
+    dup2(captured->fd, STDERR_FILENO);
+    n = read(ends[0], text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    snprintf(expected, sizeof(expected),
+             "level=warn msg=log missing=%d\nlevel=info msg=word number=last\n",
+             told - read_n);
+    assert_string_equal(text, expected);
+    close(ends[0]);
+}

@@ -2,12 +2,18 @@
  * Log lines, one write(2) each, so that lines of several threads and processes
  * never mix. No timestamps: journald and every container runtime add their own,
  * and tests read the lines.
+ *
+ * A pipe that nobody reads gets full, and a write to it never ends. So a line that
+ * finds no room is left away and counted, because the thread may be the one that decides
+ * orders.
  */
 #include "server/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +26,8 @@
 
 #define LOG_LINE_BYTES_MAX 1024
 #define LOG_END_BYTES      sizeof("\"\n") /* always room for it */
+/* For room, of the first line that finds none. */
+#define LOG_WAIT_MS 1000
 
 static atomic_int log_threshold = LOG_INFO;
 static bool to_journal;
@@ -137,6 +145,45 @@ static void put_pairs(struct line *line, const char *format, va_list args)
     }
 }
 
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static unsigned missing; /* lines in a row that were left away */
+
+static bool has_room(int wait_ms)
+{
+    struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
+    int n;
+
+    while ((n = poll(&out, 1, wait_ms)) < 0 && errno == EINTR)
+        continue;
+    return n != 0;
+}
+
+static void put_out(const char *text, size_t n)
+{
+    while (write(STDERR_FILENO, text, n) < 0 && errno == EINTR)
+        continue;
+}
+
+/* A pipe with room has it for 4 KiB, unless another process writes as well. */
+static void write_line(const struct line *line)
+{
+    char gap[64];
+    int n;
+
+    pthread_mutex_lock(&writing);
+    if (missing && has_room(0)) {
+        n = snprintf(gap, sizeof(gap), "%slevel=warn msg=log missing=%u\n",
+                     to_journal ? level_rows[LOG_WARN].priority : "", missing);
+        put_out(gap, (size_t)n);
+        missing = 0;
+    }
+    if (has_room(missing ? 0 : LOG_WAIT_MS))
+        put_out(line->text, line->n);
+    else
+        missing++;
+    pthread_mutex_unlock(&writing);
+}
+
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
     struct line line = {0};
@@ -153,7 +200,6 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
     put_pairs(&line, format, args);
     va_end(args);
     line.text[line.n - 1] = '\n'; /* in place of the last pair's space */
-    while (write(STDERR_FILENO, line.text, line.n) < 0 && errno == EINTR)
-        continue;
+    write_line(&line);
     errno = saved_errno;
 }
