@@ -125,32 +125,18 @@ static void change_answer(struct request *request)
     }
 }
 
-/* A product has no tag, so that "*" is all that may be there, or not. False, and it has
- * replied: a tag has to be there. */
-static bool read_conditions(struct request *request,
-                            struct store_change *change)
-{
-    const char *match = request_field(request, "If-Match", NULL);
-    const char *none = request_field(request, "If-None-Match", NULL);
-
-    change->only_there = match != NULL;
-    change->only_new = none && strcmp(none, "*") == 0;
-    if (!match || strcmp(match, "*") == 0)
-        return true;
-    reply_problem(request, PROBLEM_CONDITION,
-                  "products have no tags: leave If-Match out");
-    return false;
-}
-
 /* The path says which product it is; the body has no id that could differ. */
 void handle_products_change(struct request *request)
 {
+    const char *none = request_field(request, "If-None-Match", NULL);
     struct store_change *change = &request->change;
 
     change->product.id = request->match.product_id;
     change->patch = !strcmp(request->method, "PATCH");
-    if (read_conditions(request, change) &&
-        route_body(request, change->patch ? PARSE_PATCH : PARSE_PRODUCT,
+    /* Of a product that has no tag "*" is all that may be there, or not. */
+    change->only_there = request_field(request, "If-Match", NULL) != NULL;
+    change->only_new = none && !strcmp(none, "*");
+    if (route_body(request, change->patch ? PARSE_PATCH : PARSE_PRODUCT,
                    &change->product, &change->given) &&
         suspend_for_write(request, &change->write, change_answer))
         store_change_begin(request->app->store, change);

@@ -154,6 +154,15 @@ static bool has_right_type(const struct request *request, unsigned flags)
             ((flags & ROUTE_PATCH) && is_of_type(given, ROUTE_PATCH_TYPE)));
 }
 
+/* Only a file has a tag, which a change cannot name: of If-Match "*" is all that can hold
+ * (RFC 9110, 13.1.1). */
+static bool has_wrong_tag(const struct request *request)
+{
+    const char *match = request_field(request, "If-Match", NULL);
+
+    return match && !request->is_read && strcmp(match, "*") != 0;
+}
+
 static void refuse_without_store(struct request *request,
                                  const struct route *route)
 {
@@ -220,6 +229,9 @@ void route_dispatch(struct request *request, const char *method)
     else if ((route->flags & ROUTE_PRODUCT) &&
              !parse_number(request->match.param, &request->match.product_id))
         reply_problem(request, PROBLEM_NO_PRODUCT, "product ids are numbers");
+    else if (route->flags && has_wrong_tag(request))
+        reply_problem(request, PROBLEM_CONDITION,
+                      "nothing here has a tag: leave If-Match out");
     else if ((route->flags & ROUTE_ASKED) && request->app->inventory)
         handle_inventory_other(request);
     else if (route->run)

@@ -123,6 +123,13 @@ call('the same again', 200, 'PUT', '/api/products/100', '/api/products/{id}', {%
 call("if $_->[0]: $_->[1]", $_->[3], 'PUT', "/api/products/$_->[2]", '/api/products/{id}', {%phone}, { $_->[0] => $_->[1] })
     for ['If-Match', '*', 100, 200], ['If-Match', '"x"', 100, 412], ['If-Match', '*', 110, 412],
     ['If-None-Match', '*', 100, 412], ['If-None-Match', '"x"', 100, 200], ['If-None-Match', '*', 111, 201];
+call("a change of what has no tag: $_->[0]", 412, @$_[0 .. 3], { 'If-Match' => '"x"' })
+    for ['POST', '/api/orders', '/api/orders', { product_id => 100, user_id => 1, quantity => 1 }],
+    ['DELETE', '/api/orders/1-2', '/api/orders/{id}', undef],
+    ['POST', '/api/orders/1-2/pay', '/api/orders/{id}/pay', { payment => 'p' }],
+    ['POST', '/api/products/100/restock', '/api/products/{id}/restock', { quantity => 1 }],
+    ['POST', '/api/products/100/warmup', '/api/products/{id}/warmup', {}];
+is $server->get('/api/products/100')->{body}{stock}, 10, 'and nothing is done';
 is $server->get('/api/products/110')->{status}, 404, 'what a condition refuses is not made';
 my $left_out = call('a put that leaves something out', 409, 'PUT', '/api/products/100', '/api/products/{id}',
     { name => 'Phone', price_cents => 100, limit_per_user => 3 });
