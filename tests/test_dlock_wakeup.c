@@ -216,7 +216,8 @@ static void await_told(struct piece *piece)
     assert_true(piece->told);
 }
 
-/* A second message, before the first one that was woken has tried, is for another. */
+/* A second message, before the first one that was woken has tried, is for another; and
+ * one for all leaves nobody to the next. */
 LOCK_TEST(test_each_permit_wakes_another)
 {
     struct lock_single holder = lock_single_open("redisson");
@@ -239,6 +240,15 @@ LOCK_TEST(test_each_permit_wakes_another)
         for (size_t i = n + 1; i < 3; i++)
             assert_false(pieces[i].told);
     }
+    for (size_t i = 0; i < 3; i++) {
+        dlock_wait_disarm(&pieces[i].wait);
+        fall_asleep_by_hand(&pieces[i]);
+    }
+    lock_rig_tell("PUBLISH {k}:dlock-freed all");
+    lock_rig_tell("PUBLISH {k}:dlock-freed one");
+    await_told(&pieces[1]);
+    dlock_wait_disarm(&pieces[1].wait); /* the first message is dealt with */
+    assert_true(pieces[2].told);
     for (size_t i = 0; i < 3; i++)
         leave_by_hand(&pieces[i]);
     lock_rig_close(client);

@@ -104,4 +104,45 @@ LOCK_TEST(test_a_copy_that_was_told_no_is_taken_back)
     assert_false(lock_rig_is_held());
 }
 
+/* And before the next try: the lock is given back to it then, behind the back of its
+ * owner, and half of the lease is over. */
+static enum dlock_verdict come_late(void *ctx, const struct dlock_step *step)
+{
+    char **command = ctx;
+
+    if (step->phase == DLOCK_BEFORE && *command != NULL &&
+        step_log_count(&rig.log, "eval-acquire") == 2) {
+        lock_rig_end_lease();
+        lock_rig_tell("%s", *command);
+        assert_int_equal(lock_rig_ask("PEXPIRE k %d", LOCK_RIG_LONG_MS / 2), 1);
+    }
+    (void)step_log_hook(&rig.log, step);
+    return hold_up_acquire(ctx, step);
+}
+
+LOCK_TEST(test_a_grant_does_not_count_from_later_than_its_lease)
+{
+    static const char *const names[] = {"redisson", "fenced", "fair"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        static char *command;
+        struct dlock_grant grant;
+        struct lock_single single;
+        long long left_ms;
+
+        command = NULL;
+        step_log_reset(&rig.log);
+        rig.on_step = come_late;
+        rig.hooks_ctx = &command;
+        single = lock_single_open(names[i]);
+        assert_int_equal(lock_rig_ask("HSET k other 1"), 1);
+        assert_ok(lock_rig_take(single.session, "k", LOCK_RIG_LONG_MS,
+                                LOCK_RIG_LONG_MS, &grant));
+        free(command);
+        left_ms = lock_rig_ask("PTTL k");
+        assert_in_range(dlock_remaining_ms(single.session, &grant), 1, left_ms);
+        lock_single_close(&single);
+    }
+}
+
 LOCK_RIG_MAIN
