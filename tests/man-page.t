@@ -63,6 +63,13 @@ my %named = map { $_ => 1 } grep { !/^--(?:maxmemory-policy|reference|wsrep-reco
 delete @named{qw(--setting --version)};
 same [keys %named], [keys %flag], 'the flags of all commands';
 
+# The synopsis gives no command a flag that another has.
+for my $form (split /^\.br\n/m, section('SYNOPSIS')) {
+    my ($command) = $form =~ /stockade ((?:lab )?[a-z]+)/ or next;
+    my $has = $command eq 'help' ? '' : Stockade::run([split(/ /, $command), '--help'])->{out};
+    is_deeply [grep { $has !~ /\Q$_\E\b/ } grep { $_ ne '--setting' } $form =~ /(--[a-z][a-z-]*)/g], [], "the flags of $command";
+}
+
 # ---- what is answered --------------------------------------------------------
 
 my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcomes.txt', 'server/http/problems.txt';
