@@ -41,6 +41,7 @@ sub proxy {
         $site =~ s{/etc/ssl/\S+(pem|key);}{$dir/$1;}g;
         # Each order is to meet the backend that fails.
         $site =~ s/max_fails=1/max_fails=0/ if @backends > 2;
+        $site =~ s/(proxy_read_timeout|timeout server) +\K15s/1s/ or die if ($backends[3] // '') eq 'silent';
         Stockade::write_file("$dir/$name", sprintf $how->{frame}, $site);
         my $child = Stockade::Child->spawn(command => $how->{command}, stderr => "$dir/$name.log.$port");
         my $up = Stockade::eventually(10, sub {
@@ -65,20 +66,23 @@ sub with_field {
     return $bytes =~ s/\r\n/\r\n$field\r\n/r;
 }
 
-# An instance that drops what it is sent, though it is ready: {port, got}. Writes
-# down each POST.
+# An instance that drops what it is sent, though it is ready; or, SILENT, that keeps it
+# and does not answer: {port, got}. Writes down each POST.
 sub faithless {
+    my ($silent) = @_;
     my $listener = IO::Socket::INET->new(Listen => 20, LocalAddr => '127.0.0.1') or die "socket: $!";
     pipe my $from, my $to or die "pipe: $!";
     my $owner = $$;
     my $pid   = fork;
     die "fork: $!" if !defined $pid;
     if (!$pid) {
+        my @kept;
         while (my $socket = $listener->accept) {
             my $head = '';
             while ($head !~ /\r\n\r\n/ && sysread $socket, $head, 4096, length $head) { }
             syswrite $socket, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" if $head =~ /^GET/;
             syswrite $to, 'P' if $head =~ /^POST/;
+            push @kept, $socket if $silent;
         }
         POSIX::_exit(0);
     }
@@ -141,6 +145,16 @@ for my $name (sort keys %STARTED) {
     is $lost + grep({ $_ eq '201' } @status), 4, "$name: the others are placed";
     is $sold->(), $orders += 8 - $lost, "$name: each once";
     cmp_ok $faithless->{got}->(), '>', $lost, "$name: both kinds have met it";
+    $proxy->{child}->end;
+
+    # It may place the order yet: another's "no" would not be one.
+    $faithless = faithless('silent');
+    $proxy  = proxy($name, $faithless->{port}, $ports[1], 'each', 'silent');
+    @status = map { ask($proxy->{port}, '127.0.0.2', HttpRaw::order_bytes(++$user, "$name-$user")) } 1 .. 4;
+    my $got = $faithless->{got}->();
+    cmp_ok $got, '>', 0, "$name: some meet one that does not answer";
+    cmp_ok $got, '<=', grep({ $_ eq '504' } @status), "$name: time is up, and nobody else is asked" or diag "@status";
+    $orders = $sold->();
     $proxy->{child}->end;
 }
 
