@@ -28,6 +28,8 @@ _stockade() {
         words=$(_stockade_help | grep -o -e '^ *--[a-z-]*' -e ', --[a-z-]*' | grep -o -e '--.*')
     elif [[ $before == --* ]]; then
         words=$(_stockade_values "$before")
+    elif [[ ${COMP_WORDS[1]} =~ ^(explore|replay)$ ]]; then
+        words=$(_stockade_values --lock)
     elif [ "${COMP_WORDS[1]}" = lab ] && [ "$COMP_CWORD" = 2 ]; then
         words=$(_stockade_help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
     elif [ "${COMP_WORDS[1]}" = lab ] && [[ ${COMP_WORDS[2]} =~ ^(show|run)$ ]]; then

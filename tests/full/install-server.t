@@ -113,6 +113,7 @@ is_deeply offered('serve', '--db', ''), [], 'of what nobody can know: nothing';
 is_deeply offered('audit', '--'), [qw(--acked --db --json)], 'of flags of audit';
 is_deeply offered('lab', ''), [qw(list locks path run serve show)], 'of commands of the laboratory';
 is_deeply offered('lab', 'run', 'the-cr'), ['the-crash'], 'of experiments';
+is_deeply offered($_, '--buyers', '3', 'fair'), [grep { /^fair/ } @locks], "of locks behind $_" for qw(explore replay);
 is_deeply offered('lab', 'path', 'two'), [qw(two-commands two-instances)], 'of stops';
 ok scalar(grep { $_ eq '--zk-node' } @{ offered('lab', 'locks', '--zk') }), 'and their flags';
 
@@ -155,7 +156,7 @@ unlink glob "$OPT/etc/stockade/stockade@*.conf";
 
 # ---- the manual -------------------------------------------------------------------
 
-my $manual = join '', map { Stockade::slurp($_) } glob "$OPT/share/man/man[15]/stockade*";
+my $manual = join '', map { Stockade::slurp($_) =~ s{\\f[A-Z]}{}gr } glob "$OPT/share/man/man[15]/stockade*";
 unlike $manual, qr{/usr/local|server/deploy}, 'the manual names the paths of what is installed';
 my @paths = grep { !/token|environment/ } $manual =~ m{(\Q$PREFIX\E/(?:etc|share)[\w./\\-]*\w)}g;
 cmp_ok scalar @paths, '>', 5, 'some of them';
