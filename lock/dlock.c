@@ -220,10 +220,9 @@ enum dlock_status dlock_session_open(struct dlock *client,
         free(made);
         return dlock_error_report(error, status, "session");
     }
-    (void)pthread_mutex_lock(&sessions_mutex);
-    LIST_INSERT_HEAD(&client->sessions, made, link);
-    (void)pthread_mutex_unlock(&sessions_mutex);
     *session = made;
+    DLOCK_LOCKED(&sessions_mutex);
+    LIST_INSERT_HEAD(&client->sessions, made, link);
     return DLOCK_OK;
 }
 
@@ -239,14 +238,13 @@ const char *dlock_session_owner(const struct dlock_session *session)
 static struct dlock_session *delist(struct dlock *client,
                                     struct dlock_session *session)
 {
-    (void)pthread_mutex_lock(&sessions_mutex);
+    DLOCK_LOCKED(&sessions_mutex);
+
     if (session == NULL)
         session = LIST_FIRST(&client->sessions);
-    if (session != NULL && atomic_exchange(&session->closing, true))
-        session = NULL;
-    if (session != NULL)
-        LIST_REMOVE(session, link);
-    (void)pthread_mutex_unlock(&sessions_mutex);
+    if (session == NULL || atomic_exchange(&session->closing, true))
+        return NULL;
+    LIST_REMOVE(session, link);
     return session;
 }
 

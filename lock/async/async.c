@@ -169,10 +169,9 @@ static void nudge(struct dlock_async *async, struct dlock_job *job)
 static void told(void *ctx)
 {
     struct dlock_job *job = ctx;
+    DLOCK_LOCKED(&job->async->mutex);
 
-    (void)pthread_mutex_lock(&job->async->mutex);
     nudge(job->async, job);
-    (void)pthread_mutex_unlock(&job->async->mutex);
 }
 
 /* The end of a pause, as far as it can be known: lease time may run by itself. */
@@ -316,8 +315,8 @@ static void idle(struct dlock_async *async)
 static void *work(void *arg)
 {
     struct dlock_async *async = arg;
+    DLOCK_LOCKED(&async->mutex);
 
-    (void)pthread_mutex_lock(&async->mutex);
     for (;;) {
         struct job_queue *queue;
         struct dlock_job *job;
@@ -327,7 +326,7 @@ static void *work(void *arg)
             TAILQ_EMPTY(&async->releases) ? &async->acquires : &async->releases;
         job = TAILQ_FIRST(queue);
         if (job == NULL && async->stop)
-            break;
+            return NULL;
         if (job == NULL) {
             idle(async);
             continue;
@@ -338,8 +337,6 @@ static void *work(void *arg)
             (void)pthread_cond_signal(&async->work);
         run(async, job);
     }
-    (void)pthread_mutex_unlock(&async->mutex);
-    return NULL;
 }
 
 /* Calls -------------------------------------------------------------------- */
@@ -479,10 +476,11 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
     /* If its own callback closes the session, the job forgets it, because another may
      * be made at the same address while the callback runs. */
     TAILQ_FOREACH(job, &async->telling, link)
-    if (job->session == session && pthread_equal(job->teller, pthread_self())) {
-        job->session = NULL;
-        session->jobs_n--;
-    }
+        if (job->session == session &&
+            pthread_equal(job->teller, pthread_self())) {
+            job->session = NULL;
+            session->jobs_n--;
+        }
     while (session->jobs_n > 0) {
         job = session->job;
 
@@ -502,17 +500,14 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 int dlock_fd(struct dlock *client)
 {
     struct dlock_async *async;
-    int fd;
 
     if (client == NULL || !dlock_is_ours(client))
         return -1;
     async = client->async;
-    (void)pthread_mutex_lock(&async->mutex);
+    DLOCK_LOCKED(&async->mutex);
     if (async->fd < 0)
         async->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fd = async->fd;
-    (void)pthread_mutex_unlock(&async->mutex);
-    return fd;
+    return async->fd;
 }
 
 /* Not more than there are now: a chain of callbacks must not keep the loop from
@@ -535,7 +530,7 @@ unsigned dlock_dispatch(struct dlock *client)
     if (async->fd >= 0)
         (void)!eventfd_read(async->fd, &rings);
     TAILQ_FOREACH(job, &async->done, link)
-    due++;
+        due++;
     for (; n < due && (job = TAILQ_FIRST(&async->done)) != NULL; n++) {
         TAILQ_REMOVE(&async->done, job, link);
         tell(async, job);

@@ -19,6 +19,23 @@
 /* A mutex or a condition without attributes takes no memory: with glibc, to make one
  * cannot fail, and callers do not ask. */
 
+static inline pthread_mutex_t *dlock_mutex_take(pthread_mutex_t *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void dlock_mutex_give(pthread_mutex_t **mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+
+/* Takes MUTEX, and gives it back at the end of the block, or where that is left. */
+#define DLOCK_LOCKED(mutex)                                                    \
+    pthread_mutex_t *dlock_locked                                              \
+        __attribute__((cleanup(dlock_mutex_give), unused)) =                   \
+            dlock_mutex_take(mutex)
+
 /* CLOCK_BOOTTIME and getrandom(). Static. */
 const struct dlock_clock *dlock_clock_default(void);
 

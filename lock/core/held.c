@@ -303,8 +303,8 @@ static void pass_once(struct dlock_watchdog *pass, uint64_t now)
 static void *watch(void *arg)
 {
     struct dlock_watchdog *watchdog = arg;
+    DLOCK_LOCKED(&watchdog->mutex);
 
-    (void)pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stop) {
         uint64_t now = dlock_clock_now(watchdog->client->clock);
         const struct dlock_due *first;
@@ -318,19 +318,10 @@ static void *watch(void *arg)
         (void)dlock_clock_wait(watchdog->client->clock, &watchdog->wake,
                                &watchdog->mutex, watchdog->wake_ms);
     }
-    (void)pthread_mutex_unlock(&watchdog->mutex);
     return NULL;
 }
 
 /* The holds of a session ------------------------------------------------------ */
-
-static struct dlock_watchdog *lock(const struct dlock_session *session)
-{
-    struct dlock_watchdog *watchdog = session->client->watchdog;
-
-    (void)pthread_mutex_lock(&watchdog->mutex);
-    return watchdog;
-}
 
 /* A list, because a session rarely has more than two or three. */
 static struct dlock_hold *find(const struct dlock_session *session,
@@ -391,8 +382,8 @@ bool dlock_held_reserve(struct dlock_session *session, const char *name,
 {
     size_t size = strlen(name) + 1;
     struct dlock_hold *hold = realloc(session->reserved, sizeof(*hold) + size);
-    struct dlock_watchdog *watchdog;
-    bool good;
+    struct dlock_watchdog *watchdog = session->client->watchdog;
+    DLOCK_LOCKED(&watchdog->mutex);
 
     if (hold == NULL)
         return false;
@@ -400,16 +391,11 @@ bool dlock_held_reserve(struct dlock_session *session, const char *name,
     *hold = (struct dlock_hold){.state = renewed ? LIVE : IDLE};
     memcpy(hold->owner, session->owner, sizeof(hold->owner));
     memcpy(hold->name, name, size);
-    if (!renewed)
-        return true;
-    watchdog = lock(session);
-    if (!watchdog->started)
+    if (renewed && !watchdog->started)
         watchdog->started =
             dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
                                watchdog) == 0;
-    good = watchdog->started;
-    (void)pthread_mutex_unlock(&watchdog->mutex);
-    return good;
+    return !renewed || watchdog->started;
 }
 
 /* A server may count on from holds of ours that we know to have given back. */
@@ -420,9 +406,10 @@ void dlock_held_add(struct dlock_session *session,
     const struct dlock *client = session->client;
     unsigned lease_ms = client->watchdog_lease_ms;
     struct dlock_hold *hold = session->reserved;
-    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_watchdog *watchdog = client->watchdog;
     bool held_before = dlock_held_count(session, hold->name) > 0;
     bool anew = held_before && grant->holds == 1;
+    DLOCK_LOCKED(&watchdog->mutex);
 
     if (anew || !held_before)
         lose(session, hold->name, anew);
@@ -433,15 +420,13 @@ void dlock_held_add(struct dlock_session *session,
     LIST_INSERT_HEAD(&session->holds, hold, link);
     session->reserved = NULL;
     line_up(watchdog, hold, granted_at_ms + lease_ms / RENEWALS_PER_LEASE);
-    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 void dlock_held_lost(struct dlock_session *session, const char *name)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    DLOCK_LOCKED(&session->client->watchdog->mutex);
 
     lose(session, name, false);
-    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 unsigned dlock_held_count(const struct dlock_session *session, const char *name)
@@ -450,7 +435,8 @@ unsigned dlock_held_count(const struct dlock_session *session, const char *name)
     unsigned n = 0;
 
     LIST_FOREACH(each, &session->holds, link)
-    n += each->release == 0 && !each->is_past && strcmp(each->name, name) == 0;
+        n += each->release == 0 && !each->is_past &&
+             strcmp(each->name, name) == 0;
     return n;
 }
 
@@ -474,11 +460,11 @@ static void limit_releases(struct dlock_session *session)
     unsigned n = 0;
 
     LIST_FOREACH(each, &session->holds, link)
-    if (each->release != 0) {
-        n++;
-        if (oldest == NULL || each->release < oldest->release)
-            oldest = each;
-    }
+        if (each->release != 0) {
+            n++;
+            if (oldest == NULL || each->release < oldest->release)
+                oldest = each;
+        }
     if (n > DLOCK_HELD_RELEASES_MAX)
         forget(session->client->watchdog, oldest);
 }
@@ -487,8 +473,9 @@ bool dlock_held_give(struct dlock_session *session,
                      const struct dlock_grant *grant,
                      struct dlock_attempt *attempt, bool *cut_off)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_watchdog *watchdog = session->client->watchdog;
     struct dlock_hold *hold = find(session, grant->attempt);
+    DLOCK_LOCKED(&watchdog->mutex);
     bool good;
 
     if (hold != NULL) {
@@ -510,7 +497,6 @@ bool dlock_held_give(struct dlock_session *session,
         limit_releases(session);
     }
     attempt->holds = dlock_held_count(session, grant->name);
-    (void)pthread_mutex_unlock(&watchdog->mutex);
     return good;
 }
 
@@ -518,14 +504,14 @@ bool dlock_held_give(struct dlock_session *session,
 void dlock_held_given(struct dlock_session *session, uint64_t attempt,
                       enum dlock_status status)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_watchdog *watchdog = session->client->watchdog;
     struct dlock_hold *hold = find(session, attempt);
+    DLOCK_LOCKED(&watchdog->mutex);
 
     if (hold != NULL && status == DLOCK_UNKNOWN)
         hold->uncertain = true;
     else if (hold != NULL && status != DLOCK_UNREACHABLE)
         forget(watchdog, hold);
-    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 /* A renewal under way may be older or younger than the new lease, so its answer
@@ -534,8 +520,9 @@ void dlock_held_given(struct dlock_session *session, uint64_t attempt,
 void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
                       uint64_t deadline_ms, bool uncertain)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_watchdog *watchdog = session->client->watchdog;
     struct dlock_hold *hold = find(session, attempt);
+    DLOCK_LOCKED(&watchdog->mutex);
 
     if (hold != NULL)
         await_pass(watchdog, hold);
@@ -553,42 +540,39 @@ void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
             due_ms = now + third;
         line_up(watchdog, hold, due_ms);
     }
-    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 uint64_t dlock_held_deadline(const struct dlock_session *session,
                              const struct dlock_grant *grant)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    DLOCK_LOCKED(&session->client->watchdog->mutex);
     const struct dlock_hold *hold = find(session, grant->attempt);
-    uint64_t deadline_ms = grant->deadline_ms;
 
-    if (hold != NULL && hold->state != IDLE)
-        deadline_ms = hold->state == LIVE ? hold->deadline_ms : 0;
     if (is_over(session, hold))
-        deadline_ms = 0;
-    (void)pthread_mutex_unlock(&watchdog->mutex);
-    return deadline_ms;
+        return 0;
+    if (hold == NULL || hold->state == IDLE)
+        return grant->deadline_ms;
+    return hold->state == LIVE ? hold->deadline_ms : 0;
 }
 
 /* A child of fork(2) has no watchdog. */
 void dlock_held_close(struct dlock_session *session)
 {
+    struct dlock_watchdog *watchdog = session->client->watchdog;
     bool ours = dlock_is_ours(session->client);
-    struct dlock_watchdog *watchdog = ours ? lock(session) : NULL;
     struct dlock_hold *each;
 
+    free(session->reserved);
+    while (!ours && (each = LIST_FIRST(&session->holds)) != NULL) {
+        LIST_REMOVE(each, link);
+        free(each);
+    }
+    if (!ours)
+        return;
+    DLOCK_LOCKED(&watchdog->mutex);
     while ((each = LIST_FIRST(&session->holds)) != NULL) {
-        if (!ours) {
-            LIST_REMOVE(each, link);
-            free(each);
-            continue;
-        }
         /* One that was forgotten is on no list. NOLINTNEXTLINE(*unix.Malloc) */
         await_pass(watchdog, each);
         forget(watchdog, each);
     }
-    if (ours)
-        (void)pthread_mutex_unlock(&watchdog->mutex);
-    free(session->reserved);
 }

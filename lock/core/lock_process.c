@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "lock/core/clock.h"
 #include "lock/core/error.h"
 
 TAILQ_HEAD(waiter_list, waiter);
@@ -120,51 +121,41 @@ static bool tell_one(struct place *place)
 /* The same session again finds the name taken, like anybody else. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
-    enum dlock_status status = DLOCK_BUSY;
-    struct place *place;
+    DLOCK_LOCKED(&mutex);
+    struct place *place = need(attempt->name);
 
-    (void)pthread_mutex_lock(&mutex);
-    place = need(attempt->name);
-    if (place == NULL) {
-        status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    } else if (place->owner[0] == '\0') {
-        (void)snprintf(place->owner, sizeof(place->owner), "%s",
-                       attempt->session->owner);
-        status = DLOCK_OK;
-    }
-    (void)pthread_mutex_unlock(&mutex);
-    return status;
+    if (place == NULL)
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    if (place->owner[0] != '\0')
+        return DLOCK_BUSY;
+    (void)snprintf(place->owner, sizeof(place->owner), "%s",
+                   attempt->session->owner);
+    return DLOCK_OK;
 }
 
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    enum dlock_status status = DLOCK_LOST;
-    struct place *place;
+    DLOCK_LOCKED(&mutex);
+    struct place *place = find(attempt->name);
 
-    (void)pthread_mutex_lock(&mutex);
-    place = find(attempt->name);
-    if (place != NULL && strcmp(place->owner, attempt->session->owner) == 0) {
-        place->owner[0] = '\0';
-        (void)tell_one(place);
-        forget(place);
-        status = DLOCK_OK;
-    }
-    (void)pthread_mutex_unlock(&mutex);
-    return status;
+    if (place == NULL || strcmp(place->owner, attempt->session->owner) != 0)
+        return DLOCK_LOST;
+    place->owner[0] = '\0';
+    (void)tell_one(place);
+    forget(place);
+    return DLOCK_OK;
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder)
 {
-    const struct place *place;
+    DLOCK_LOCKED(&mutex);
+    const struct place *place = find(attempt->name);
 
-    (void)pthread_mutex_lock(&mutex);
-    place = find(attempt->name);
     if (place != NULL && place->owner[0] != '\0') {
         holder->held = true;
         memcpy(holder->owner, place->owner, sizeof(holder->owner));
     }
-    (void)pthread_mutex_unlock(&mutex);
     return DLOCK_OK;
 }
 
@@ -172,74 +163,69 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
 static void *watch(struct dlock_session *session, const char *name)
 {
     struct waiter *waiter = calloc(1, sizeof(*waiter));
+    DLOCK_LOCKED(&mutex);
+    struct place *place = waiter == NULL ? NULL : need(name);
 
-    if (waiter == NULL)
+    if (place == NULL) {
+        free(waiter);
         return NULL;
+    }
     waiter->session = session;
-    (void)pthread_mutex_lock(&mutex);
-    waiter->place = need(name);
-    if (waiter->place != NULL)
-        waiter->place->waiters_n++;
-    (void)pthread_mutex_unlock(&mutex);
-    if (waiter->place != NULL)
-        return waiter;
-    free(waiter);
-    return NULL;
+    waiter->place = place;
+    place->waiters_n++;
+    return waiter;
 }
 
 static uint64_t arm(void *watched, uint64_t until_ms,
                     const struct dlock_wake_call *call)
 {
     struct waiter *waiter = watched;
+    DLOCK_LOCKED(&mutex);
 
-    (void)pthread_mutex_lock(&mutex);
     waiter->call = *call;
     if (waiter->place->owner[0] == '\0' || dlock_wait_ended(waiter->session))
         dlock_wake_call(&waiter->call);
     else
         TAILQ_INSERT_TAIL(&waiter->place->armed, waiter, link);
-    (void)pthread_mutex_unlock(&mutex);
     return until_ms;
 }
 
 static void disarm(void *watched)
 {
     struct waiter *waiter = watched;
+    DLOCK_LOCKED(&mutex);
 
-    (void)pthread_mutex_lock(&mutex);
     if (waiter->call.told != NULL)
         TAILQ_REMOVE(&waiter->place->armed, waiter, link);
     waiter->call.told = NULL;
-    (void)pthread_mutex_unlock(&mutex);
 }
 
 static void unwatch(void *watched, uint64_t free_ms)
 {
     struct waiter *waiter = watched;
     struct place *place = waiter->place;
+    DLOCK_LOCKED(&mutex);
 
     (void)free_ms; /* a lock without leases */
-    (void)pthread_mutex_lock(&mutex);
     place->waiters_n--;
     /* Leaving late, we may have been the one that a release woke. */
     if (place->owner[0] == '\0')
         (void)tell_one(place);
     forget(place);
-    (void)pthread_mutex_unlock(&mutex);
     free(waiter);
 }
 
 /* Wakes the waiters of other clients as well; they look, and sleep on. */
 static void wake_all(struct dlock *client)
 {
+    struct place *each;
+    DLOCK_LOCKED(&mutex);
+
     (void)client;
-    (void)pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < BUCKETS_N; i++)
-        for (struct place *each = LIST_FIRST(&buckets[i]); each != NULL;
-             each = LIST_NEXT(each, link))
+        LIST_FOREACH(each, &buckets[i], link)
             while (tell_one(each))
                 continue;
-    (void)pthread_mutex_unlock(&mutex);
 }
 
 const struct dlock_strategy dlock_strategy_process = {

@@ -67,7 +67,7 @@ static int ask_system(const char *host, const char *port,
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
-static dlock_resolver *resolver = ask_system;
+static dlock_resolver *_Atomic resolver = ask_system;
 /* The names of the process, the newest first, stay until others need room. */
 static TAILQ_HEAD(names, name) names = TAILQ_HEAD_INITIALIZER(names);
 static size_t names_n;
@@ -78,7 +78,7 @@ static void forget_threads(void)
     struct name *name;
 
     answered = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    for (name = TAILQ_FIRST(&names); name; name = TAILQ_NEXT(name, link)) {
+    TAILQ_FOREACH(name, &names, link) {
         name->asking = false;
         name->waiters_n = 0;
     }
@@ -88,9 +88,9 @@ const struct dlock_shared dlock_lookup_shared = {&mutex, forget_threads};
 
 void dlock_lookup_by(dlock_resolver *another)
 {
-    (void)pthread_mutex_lock(&mutex);
+    DLOCK_LOCKED(&mutex);
+
     resolver = another != NULL ? another : ask_system;
-    (void)pthread_mutex_unlock(&mutex);
 }
 
 /* Names; with the mutex --------------------------------------------------- */
@@ -133,21 +133,15 @@ static void *look_up(void *arg)
 {
     struct name *name = arg;
     struct dlock_places found = {.n = 0};
-    dlock_resolver *ask;
-    int failure;
+    int failure = resolver(name->host, name->port, &found);
+    DLOCK_LOCKED(&mutex);
 
-    (void)pthread_mutex_lock(&mutex);
-    ask = resolver;
-    (void)pthread_mutex_unlock(&mutex);
-    failure = ask(name->host, name->port, &found);
-    (void)pthread_mutex_lock(&mutex);
     name->asking = false;
     name->answered_n++;
     name->failure = failure;
     if (failure == 0)
         name->good = found;
     (void)pthread_cond_broadcast(&answered);
-    (void)pthread_mutex_unlock(&mutex);
     return NULL;
 }
 
@@ -191,16 +185,15 @@ static int ask_for(struct name *name, uint64_t until_ms,
 enum dlock_status dlock_lookup(const char *host, const char *port,
                                uint64_t until_ms, struct dlock_places *places)
 {
+    DLOCK_LOCKED(&mutex);
     struct name *name;
     int failure = 0;
 
     if (ask_by(AI_NUMERICHOST | AI_NUMERICSERV, host, port, places) == 0)
         return DLOCK_OK;
-    (void)pthread_mutex_lock(&mutex);
     name = name_of(host, port);
     if (name != NULL)
         failure = ask_for(name, until_ms, places);
-    (void)pthread_mutex_unlock(&mutex);
     if (name != NULL && failure == 0)
         return DLOCK_OK;
     return dlock_error_set(DLOCK_UNREACHABLE, "look up %.100s: %s", host,

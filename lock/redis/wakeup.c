@@ -178,8 +178,9 @@ static void wake_one(const struct topic *topic)
 
 static void wake_all(const struct topic *topic)
 {
-    for (struct waiter *each = TAILQ_FIRST(&topic->waiters); each != NULL;
-         each = TAILQ_NEXT(each, link))
+    struct waiter *each;
+
+    TAILQ_FOREACH(each, &topic->waiters, link)
         permit(each);
 }
 
@@ -196,15 +197,17 @@ static void wake_by(const struct topic *topic, uint64_t until_ms)
 }
 
 /*
- * The next thing that the server has to be told about LIST: a topic to
- * subscribe to, which is marked as asked for and put into COPY; or one that
- * nobody has waited for since IDLE_BEFORE_MS, which is taken off the list and
- * is the caller's to free. NULL: nothing.
+ * The next thing that the server has to be told: a topic to subscribe to, which is
+ * marked as asked for and put into COPY; or one that nobody has waited for since
+ * IDLE_BEFORE_MS, which is taken off the list and is the caller's to free. NULL: nothing.
  */
-static struct topic *next_task(struct topic **list, uint64_t idle_before_ms,
-                               struct topic *copy)
+static struct topic *next_task(struct dlock_wakeup *wakeup,
+                               uint64_t idle_before_ms, struct topic *copy)
 {
-    for (struct topic **link = list; *link != NULL; link = &(*link)->next) {
+    DLOCK_LOCKED(&wakeup->mutex);
+
+    for (struct topic **link = &wakeup->topics; *link != NULL;
+         link = &(*link)->next) {
         struct topic *each = *link;
 
         if (TAILQ_EMPTY(&each->waiters) &&
@@ -232,14 +235,13 @@ static void disconnected(struct dlock_wakeup *wakeup)
     wakeup->backoff_ms *= 2;
     if (wakeup->backoff_ms > BACKOFF_MAX_MS)
         wakeup->backoff_ms = BACKOFF_MAX_MS;
-    (void)pthread_mutex_lock(&wakeup->mutex);
+    DLOCK_LOCKED(&wakeup->mutex);
     for (struct topic *each = wakeup->topics; each != NULL; each = each->next) {
         /* Woken once: while it is down they look by themselves anyway. */
         if (each->state != TOPIC_NEW)
             wake_all(each);
         each->state = TOPIC_NEW;
     }
-    (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
 /* Sends SUBSCRIBE or UNSUBSCRIBE; the answer comes as an event. */
@@ -262,10 +264,7 @@ static bool tell_server(struct dlock_wakeup *wakeup)
     bool good = true;
 
     while (good) {
-        (void)pthread_mutex_lock(&wakeup->mutex);
-        task = next_task(&wakeup->topics, dlock_clock_real_now() - LINGER_MS,
-                         &copy);
-        (void)pthread_mutex_unlock(&wakeup->mutex);
+        task = next_task(wakeup, dlock_clock_real_now() - LINGER_MS, &copy);
         if (task == NULL)
             return true;
         if (task == &copy) {
@@ -452,20 +451,16 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
 {
     struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
-    uint64_t retry_ms;
+    uint64_t retry_ms =
+        dlock_clock_after(dlock_clock_now(wakeup->clock), DOWN_RETRY_MS);
+    DLOCK_LOCKED(&wakeup->mutex);
 
-    (void)pthread_mutex_lock(&wakeup->mutex);
-    if (waiter->topic->state != TOPIC_STANDS) {
-        retry_ms =
-            dlock_clock_after(dlock_clock_now(wakeup->clock), DOWN_RETRY_MS);
-        if (retry_ms < until_ms)
-            until_ms = retry_ms;
-    }
+    if (waiter->topic->state != TOPIC_STANDS && retry_ms < until_ms)
+        until_ms = retry_ms;
     waiter->call = *call;
     waiter->until_ms = until_ms;
     if (waiter->permit)
         dlock_wake_call(&waiter->call);
-    (void)pthread_mutex_unlock(&wakeup->mutex);
     return until_ms;
 }
 
@@ -476,23 +471,20 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
 void dlock_wakeup_disarm(void *watch)
 {
     struct waiter *waiter = watch;
-    struct dlock_wakeup *wakeup = waiter->wakeup;
+    DLOCK_LOCKED(&waiter->wakeup->mutex);
 
-    (void)pthread_mutex_lock(&wakeup->mutex);
     waiter->call.told = NULL;
     waiter->until_ms = UINT64_MAX;
     waiter->permit = false;
-    (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
 void dlock_wakeup_all(struct dlock *client)
 {
-    struct dlock_wakeup *wakeup = client->wakeup;
+    DLOCK_LOCKED(&client->wakeup->mutex);
 
-    (void)pthread_mutex_lock(&wakeup->mutex);
-    for (struct topic *each = wakeup->topics; each != NULL; each = each->next)
+    for (struct topic *each = client->wakeup->topics; each != NULL;
+         each = each->next)
         wake_all(each);
-    (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
 /*
@@ -506,8 +498,8 @@ void dlock_wakeup_leave(void *watch, uint64_t free_ms)
     struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
     struct topic *topic = waiter->topic;
+    DLOCK_LOCKED(&wakeup->mutex);
 
-    (void)pthread_mutex_lock(&wakeup->mutex);
     TAILQ_REMOVE(&topic->waiters, waiter, link);
     /* Empty, it stays for a while; the reader thread tidies up. */
     if (TAILQ_EMPTY(&topic->waiters))
@@ -516,6 +508,5 @@ void dlock_wakeup_leave(void *watch, uint64_t free_ms)
         wake_one(topic);
     else
         wake_by(topic, dlock_clock_after(free_ms, LINGER_MS));
-    (void)pthread_mutex_unlock(&wakeup->mutex);
     free(waiter);
 }

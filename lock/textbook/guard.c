@@ -27,30 +27,25 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock/core/clock.h"
 #include "lock/redis/call.h"
 
 enum { LOOKS_PER_LEASE = 3 };
 
-/* A name that the thread looks after. */
-struct guarded {
-    LIST_ENTRY(guarded) link;
-    char name[DLOCK_NAME_BYTES_MAX + 1];
-};
-
 /* One per client, in client->own. */
 struct guard {
     struct dlock_wire *wire; /* the thread's own */
     const struct dlock_clock *clock;
     unsigned lease_ms;
-    unsigned timeout_ms;    /* of one look */
-    pthread_mutex_t mutex;  /* guards everything below */
-    pthread_cond_t wake;    /* for the thread: something has changed */
-    pthread_cond_t dropped; /* the thread has emptied the list */
-    LIST_HEAD(guardeds, guarded) list; /* grown by all, emptied by the thread */
-    uint64_t due_ms;                   /* the next look */
-    bool running;                      /* THE flag: one for all names */
+    unsigned timeout_ms;   /* of one look */
+    pthread_mutex_t mutex; /* guards everything below */
+    pthread_cond_t changed;
+    char (*names)[DLOCK_NAME_BYTES_MAX + 1];
+    size_t n;        /* of names; 0 is THE flag: one for all of them */
+    uint64_t due_ms; /* the next look, if there are names */
+    bool looking;    /* at them, without the mutex */
     bool closing;
     bool started;
     pthread_t thread;
@@ -71,21 +66,9 @@ enum dlock_status dlock_guard_open(struct dlock *client)
         return DLOCK_UNREACHABLE;
     }
     (void)pthread_mutex_init(&guard->mutex, NULL);
-    (void)pthread_cond_init(&guard->wake, NULL);
-    (void)pthread_cond_init(&guard->dropped, NULL);
+    (void)pthread_cond_init(&guard->changed, NULL);
     client->own = guard;
     return DLOCK_OK;
-}
-
-/* With the mutex, or when the thread has gone. */
-static void drop_all(struct guard *guard)
-{
-    struct guarded *guarded;
-
-    while ((guarded = LIST_FIRST(&guard->list)) != NULL) {
-        LIST_REMOVE(guarded, link);
-        free(guarded);
-    }
 }
 
 /* The end of the process, for the thread: only now it stops by itself. */
@@ -96,15 +79,14 @@ void dlock_guard_close(struct dlock *client)
     if (guard->started) {
         (void)pthread_mutex_lock(&guard->mutex);
         guard->closing = true;
-        (void)pthread_cond_signal(&guard->wake);
+        (void)pthread_cond_broadcast(&guard->changed);
         (void)pthread_mutex_unlock(&guard->mutex);
         (void)pthread_join(guard->thread, NULL);
     }
-    drop_all(guard);
-    (void)pthread_cond_destroy(&guard->dropped);
-    (void)pthread_cond_destroy(&guard->wake);
+    (void)pthread_cond_destroy(&guard->changed);
     (void)pthread_mutex_destroy(&guard->mutex);
     dlock_wire_close(guard->wire);
+    free(guard->names);
     free(guard);
 }
 
@@ -133,81 +115,68 @@ static void renew(struct guard *guard, const char *name)
     (void)dlock_call(guard->wire, &command, limit_ms, &reply);
 }
 
-/* New names come to the head of the list and none leaves it but by the thread itself: so
- * the way through it holds, though the mutex is let go of. */
+/* With the mutex, which is let go of meanwhile. */
+static void look_at_all(struct guard *guard)
+{
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+
+    guard->looking = true;
+    guard->due_ms =
+        dlock_clock_now(guard->clock) + guard->lease_ms / LOOKS_PER_LEASE;
+    for (size_t i = 0; i < guard->n; i++) {
+        memcpy(name, guard->names[i], sizeof(name));
+        (void)pthread_mutex_unlock(&guard->mutex);
+        renew(guard, name);
+        (void)pthread_mutex_lock(&guard->mutex);
+    }
+    guard->looking = false;
+    (void)pthread_cond_broadcast(&guard->changed);
+}
+
 static void *guard_all(void *arg)
 {
     struct guard *guard = arg;
+    DLOCK_LOCKED(&guard->mutex);
 
-    (void)pthread_mutex_lock(&guard->mutex);
-    while (!guard->closing) {
-        if (!guard->running) {
-            drop_all(guard);
-            guard->due_ms = UINT64_MAX;
-            (void)pthread_cond_broadcast(&guard->dropped);
-        } else if (dlock_clock_until(guard->clock, guard->due_ms) == 0) {
-            guard->due_ms = dlock_clock_now(guard->clock) +
-                            guard->lease_ms / LOOKS_PER_LEASE;
-            for (struct guarded *each = LIST_FIRST(&guard->list);
-                 each != NULL && guard->running; each = LIST_NEXT(each, link)) {
-                (void)pthread_mutex_unlock(&guard->mutex);
-                renew(guard, each->name);
-                (void)pthread_mutex_lock(&guard->mutex);
-            }
-            continue;
-        }
-        (void)dlock_clock_wait(guard->clock, &guard->wake, &guard->mutex,
-                               guard->due_ms);
-    }
-    (void)pthread_mutex_unlock(&guard->mutex);
+    while (!guard->closing)
+        if (guard->n > 0 && dlock_clock_until(guard->clock, guard->due_ms) == 0)
+            look_at_all(guard);
+        else
+            (void)dlock_clock_wait(guard->clock, &guard->changed, &guard->mutex,
+                                   guard->n > 0 ? guard->due_ms : UINT64_MAX);
     return NULL;
 }
 
 /* Starting and stopping ----------------------------------------------------- */
 
-/* With the mutex: a stop that the thread has not yet seen comes first. */
-static void await_stop(struct guard *guard)
-{
-    while (!guard->running && !LIST_EMPTY(&guard->list))
-        (void)pthread_cond_wait(&guard->dropped, &guard->mutex);
-}
-
 bool dlock_guard_start(struct dlock *client, const char *name)
 {
     struct guard *guard = client->own;
-    struct guarded *guarded = calloc(1, sizeof(*guarded));
-    bool started;
+    void *more = NULL;
+    DLOCK_LOCKED(&guard->mutex);
 
-    if (guarded == NULL)
-        return false;
-    (void)snprintf(guarded->name, sizeof(guarded->name), "%s", name);
-    (void)pthread_mutex_lock(&guard->mutex);
     if (!guard->started)
         guard->started = dlock_clock_thread(&guard->thread, "dlock-guard",
                                             guard_all, guard) == 0;
-    started = guard->started;
-    if (started) {
-        await_stop(guard);
-        if (LIST_EMPTY(&guard->list))
-            guard->due_ms = dlock_clock_now(guard->clock) +
-                            guard->lease_ms / LOOKS_PER_LEASE;
-        LIST_INSERT_HEAD(&guard->list, guarded, link);
-        guard->running = true;
-        (void)pthread_cond_signal(&guard->wake);
-    }
-    (void)pthread_mutex_unlock(&guard->mutex);
-    if (!started)
-        free(guarded);
-    return started;
+    if (guard->started)
+        more = realloc(guard->names, (guard->n + 1) * sizeof(*guard->names));
+    if (more == NULL)
+        return false;
+    guard->names = more;
+    (void)snprintf(guard->names[guard->n], sizeof(*guard->names), "%s", name);
+    if (guard->n++ == 0)
+        guard->due_ms =
+            dlock_clock_now(guard->clock) + guard->lease_ms / LOOKS_PER_LEASE;
+    (void)pthread_cond_broadcast(&guard->changed);
+    return true;
 }
 
 void dlock_guard_stop(struct dlock *client)
 {
     struct guard *guard = client->own;
+    DLOCK_LOCKED(&guard->mutex);
 
-    (void)pthread_mutex_lock(&guard->mutex);
-    guard->running = false;
-    (void)pthread_cond_signal(&guard->wake);
-    await_stop(guard);
-    (void)pthread_mutex_unlock(&guard->mutex);
+    guard->n = 0;
+    while (guard->looking)
+        (void)pthread_cond_wait(&guard->changed, &guard->mutex);
 }

@@ -83,17 +83,19 @@ struct dlock_text_answer {
     const char *reply; /* NULL: any */
     enum dlock_text_outcome outcome;
     const char *to; /* goes on: the verb's word; NULL = next */
-    size_t index;   /* its command */
 };
 
-/* Commands that a text may use: none waits, loops, or looks around. NULL: it is none of
- * them. Letters may be small (text_script.c). */
+/* Commands of one kind. */
 struct dlock_text_verb {
-    const char *word;
-    bool reads;      /* it has no effect */
-    bool keys;       /* all of its arguments are keys */
-    bool no_is_none; /* by 0 or nil it says that it had no effect */
+    const char *words;
+    bool is_script;
+    bool reads;      /* they have no effect */
+    bool keys;       /* all of their arguments are keys */
+    bool no_is_none; /* by 0 or nil they say that they had no effect */
 };
+
+/* The kind of command WORD, in letters of either size; NULL: no text may use it. */
+enum { DLOCK_TEXT_WORD_BYTES = 40 };
 const struct dlock_text_verb *dlock_text_verb(const char *word);
 
 struct dlock_text_command {
@@ -109,16 +111,27 @@ struct dlock_text_command {
     size_t answers_n;
 };
 
+/* Settings, and their words: the first ones are the defaults. */
+enum dlock_text_setting {
+    DLOCK_TEXT_OWNER,
+    DLOCK_TEXT_FINALLY,
+    DLOCK_TEXT_RENEWED,
+    DLOCK_TEXT_COUNTED,
+    DLOCK_TEXT_PAUSE,
+};
+enum { DLOCK_TEXT_SETTINGS_N = DLOCK_TEXT_PAUSE + 1 };
+enum { DLOCK_TEXT_RANDOM, DLOCK_TEXT_CONSTANT, DLOCK_TEXT_NUMBER };
+enum { DLOCK_TEXT_INSIDE, DLOCK_TEXT_NONE, DLOCK_TEXT_AROUND };
+enum { DLOCK_TEXT_NOBODY, DLOCK_TEXT_GUARD, DLOCK_TEXT_WATCHDOG };
+enum { DLOCK_TEXT_SESSION = 1, DLOCK_TEXT_SERVER };
+enum { DLOCK_TEXT_SHORT, DLOCK_TEXT_DOUBLING };
+
 struct dlock_text {
     struct dlock_strategy strategy; /* .variant points to all of it */
     char *name;
     char *words; /* the text, cut up; all else points into it */
-    enum { DLOCK_TEXT_CONSTANT, DLOCK_TEXT_NUMBER, DLOCK_TEXT_RANDOM } owner;
-    bool never_finally;      /* `finally none` */
-    bool guarded;            /* by a thread that knows nothing of the holder */
-    bool counted_by_session; /* re-entries do not come to the server */
-    bool counted_by_server;  /* in a hash of owner and holds */
-    struct {
+    unsigned settings[DLOCK_TEXT_SETTINGS_N];
+    struct dlock_text_commands {
         struct dlock_text_command commands[DLOCK_TEXT_COMMANDS_MAX];
         size_t n;
     } parts[DLOCK_TEXT_PARTS_N];
@@ -126,7 +139,6 @@ struct dlock_text {
 
 /* The place in LUA of what a text's script must not have, as WORD, and WHY. NULL: it can
  * neither loop nor touch other keys. Its CALLS are listed. */
-enum { DLOCK_TEXT_WORD_BYTES = 40 };
 const char *dlock_text_script_fault(const char *lua,
                                     char calls[DLOCK_TEXT_RIGHTS_BYTES],
                                     char word[DLOCK_TEXT_WORD_BYTES],
@@ -141,6 +153,10 @@ void dlock_text_ask_rights(struct dlock_text *text);
  */
 struct dlock_text *dlock_text_read(const char *name, const char *text);
 void dlock_text_free(struct dlock_text *text);
+
+/* The command of PART, by its place, that ANSWER to command I goes on to; ->n: none. */
+size_t dlock_text_next(const struct dlock_text_commands *part, size_t i,
+                       const struct dlock_text_answer *answer);
 
 /* The slots of a text's strategy, but for its name and what its words say (text_play.c). */
 extern const struct dlock_strategy dlock_text_slots;

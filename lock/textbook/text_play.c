@@ -27,9 +27,11 @@ static const char *owner_of(const struct dlock_text *text, const char *owner)
 {
     const char *dash = strrchr(owner, '-');
 
-    if (text->owner == DLOCK_TEXT_CONSTANT)
+    if (text->settings[DLOCK_TEXT_OWNER] == DLOCK_TEXT_CONSTANT)
         return "locked";
-    return text->owner == DLOCK_TEXT_NUMBER && dash != NULL ? dash + 1 : owner;
+    return text->settings[DLOCK_TEXT_OWNER] == DLOCK_TEXT_NUMBER && dash != NULL
+               ? dash + 1
+               : owner;
 }
 
 /* Commands ----------------------------------------------------------------------- */
@@ -37,14 +39,12 @@ static const char *owner_of(const struct dlock_text *text, const char *owner)
 static void fill_arg(const char *arg, const struct values *values,
                      bool is_script, struct dlock_command *command)
 {
-    if (strcmp(arg, "$name") == 0 && is_script)
-        dlock_command_key(command, values->name);
-    else if (strcmp(arg, "$name") == 0)
-        dlock_command_arg(command, values->name);
-    else if (strncmp(arg, "$name:", 6) == 0 && is_script)
-        dlock_command_derived_key(command, arg + 5, "");
+    if (strcmp(arg, "$name") == 0)
+        (is_script ? dlock_command_key : dlock_command_arg)(command,
+                                                            values->name);
     else if (strncmp(arg, "$name:", 6) == 0)
-        dlock_command_derived(command, arg + 5, "");
+        (is_script ? dlock_command_derived_key
+                   : dlock_command_derived)(command, arg + 5, "");
     else if (strcmp(arg, "$lease") == 0)
         dlock_command_number(command, values->lease_ms);
     else if (strcmp(arg, "$holds") == 0)
@@ -119,23 +119,50 @@ static enum dlock_status status_of(enum dlock_status status, bool reads,
 
 /* Parts -------------------------------------------------------------------------- */
 
+size_t dlock_text_next(const struct dlock_text_commands *part, size_t i,
+                       const struct dlock_text_answer *answer)
+{
+    for (i++; i < part->n && answer->to != NULL; i++)
+        if (strcasecmp(answer->to, part->commands[i].step) == 0)
+            break;
+    return i;
+}
+
+/* ANSWER ends a part; a second number in REPLY says how often, or how long. */
+static enum dlock_status outcome_of(const struct dlock_text_answer *answer,
+                                    const struct dlock_reply *reply,
+                                    const struct dlock_attempt *attempt)
+{
+    bool has_more = reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 1;
+
+    if (answer->outcome == DLOCK_TEXT_TAKEN && has_more)
+        attempt->grant->holds = (unsigned)reply->integers[1];
+    if (answer->outcome == DLOCK_TEXT_BUSY && has_more &&
+        reply->integers[1] >= 0)
+        *attempt->busy_ms = (uint64_t)reply->integers[1];
+    return answer->outcome == DLOCK_TEXT_BUSY   ? DLOCK_BUSY
+           : answer->outcome == DLOCK_TEXT_LOST ? DLOCK_LOST
+                                                : DLOCK_OK;
+}
+
 enum dlock_status dlock_text_run(const struct dlock_text *text,
-                                 enum dlock_text_part part,
+                                 enum dlock_text_part which,
                                  const struct dlock_attempt *attempt)
 {
+    const struct dlock_text_commands *part = &text->parts[which];
     struct values values = {attempt->name,
                             owner_of(text, attempt->session->owner),
                             attempt->lease_ms, attempt->holds,
                             attempt->holds <= 1 ? "set" : "lengthen"};
+    const struct dlock_text_answer *answer;
     bool changed = false;
 
-    for (size_t i = 0; i < text->parts[part].n;) {
-        const struct dlock_text_command *from = &text->parts[part].commands[i];
-        const struct dlock_text_answer *answer;
+    for (size_t i = 0; i < part->n; i = dlock_text_next(part, i, answer)) {
+        const struct dlock_text_command *from = &part->commands[i];
         struct dlock_command command;
         struct dlock_reply reply;
+        struct dlock_error error;
         enum dlock_status status;
-        bool has_more;
 
         fill(from, &values, &command);
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
@@ -144,26 +171,13 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
             return status_of(status, from->verb->reads, changed);
         answer = answer_of(from, &reply, &values);
         if (answer == NULL) {
-            struct dlock_error error;
-
             status = dlock_textbook_unnamed(text->strategy.info.name,
                                             from->line, reply.text, &error);
             return dlock_error_set(status, "%s", error.text);
         }
-        if (answer->outcome == DLOCK_TEXT_GOES_ON) {
-            changed = changed || has_effect(from, &reply);
-            i = answer->index;
-            continue;
-        }
-        has_more = reply.kind == DLOCK_REPLY_LIST && reply.integers_n > 1;
-        if (answer->outcome == DLOCK_TEXT_TAKEN && has_more)
-            attempt->grant->holds = (unsigned)reply.integers[1];
-        if (answer->outcome == DLOCK_TEXT_BUSY && has_more &&
-            reply.integers[1] >= 0)
-            *attempt->busy_ms = (uint64_t)reply.integers[1];
-        return answer->outcome == DLOCK_TEXT_BUSY   ? DLOCK_BUSY
-               : answer->outcome == DLOCK_TEXT_LOST ? DLOCK_LOST
-                                                    : DLOCK_OK;
+        if (answer->outcome != DLOCK_TEXT_GOES_ON)
+            return outcome_of(answer, &reply, attempt);
+        changed = changed || has_effect(from, &reply);
     }
     return dlock_error_set(DLOCK_MISUSE, "%s has no commands for that",
                            text->strategy.info.name);
@@ -177,18 +191,31 @@ static const struct dlock_text *text_of(const struct dlock *client)
     return client->strategy->variant;
 }
 
+static bool is_guarded(const struct dlock_text *text)
+{
+    return text->settings[DLOCK_TEXT_RENEWED] == DLOCK_TEXT_GUARD;
+}
+
+/* An inner section: the session thinks that it has the lock, and counts alone. */
+static bool is_inner(const struct dlock_attempt *attempt)
+{
+    const struct dlock_text *text = text_of(attempt->session->client);
+
+    return text->settings[DLOCK_TEXT_COUNTED] == DLOCK_TEXT_SESSION &&
+           attempt->holds > 0;
+}
+
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     const struct dlock_text *text = text_of(attempt->session->client);
-    bool inner = text->counted_by_session && attempt->holds > 0;
+    bool inner = is_inner(attempt);
     enum dlock_status status = DLOCK_OK;
 
-    /* The attempt->session thinks that it has the lock: so it has it once more. */
     if (inner)
         attempt->grant->holds = attempt->holds + 1;
     else
         status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt);
-    if (status == DLOCK_OK && text->guarded && attempt->renewed && !inner &&
+    if (status == DLOCK_OK && is_guarded(text) && attempt->renewed && !inner &&
         !dlock_guard_start(attempt->session->client, attempt->name)) {
         (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt);
         status = dlock_error_set(DLOCK_UNREACHABLE,
@@ -201,10 +228,10 @@ static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     const struct dlock_text *text = text_of(attempt->session->client);
 
-    if (text->guarded)
+    if (is_guarded(text))
         dlock_guard_stop(attempt->session->client);
-    if (text->counted_by_session && attempt->holds > 0)
-        return DLOCK_OK; /* an inner section; the outer one gives back */
+    if (is_inner(attempt))
+        return DLOCK_OK; /* the outer one gives back */
     return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt);
 }
 
@@ -238,7 +265,8 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    if (text_of(attempt->session->client)->counted_by_server)
+    if (text_of(attempt->session->client)->settings[DLOCK_TEXT_COUNTED] ==
+        DLOCK_TEXT_SERVER)
         return dlock_node_inspect(attempt, holder);
     status = ask(attempt, "get", "GET", &reply);
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)

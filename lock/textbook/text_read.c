@@ -20,6 +20,8 @@ struct reader {
     int part; /* that commands go to; -1 = none yet */
 };
 
+static const char *const parts[] = {"take", "renew", "release"};
+
 static bool fail(const struct reader *reader, const char *word, const char *why)
 {
     dlock_error_say("%s:%u: '%.40s': %s", reader->name, reader->line, word,
@@ -167,14 +169,15 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
                       struct dlock_text_command *command)
 {
     const struct dlock_text_verb *verb = dlock_text_verb(verb_word);
-    bool is_script, keys_ended = false;
+    bool is_script = verb != NULL && verb->is_script, keys_ended = false;
     unsigned derived_n = 0, numbers_n = 0;
 
     if (verb == NULL)
         return fail(reader, verb_word, "no command that a lock's text may use");
-    is_script = strcmp(verb->word, "EVAL") == 0;
+    for (char *at = verb_word; *at != '\0'; at++)
+        *at = (char)toupper((unsigned char)*at);
     command->verb = verb;
-    command->args[command->args_n++] = is_script ? "$name" : verb->word;
+    command->args[command->args_n++] = is_script ? "$name" : verb_word;
     for (char *arg, *at = NULL; (arg = strtok_r(rest, " \t", &at)) != NULL;) {
         rest = at;
         if (command->args_n == DLOCK_TEXT_ARGS_MAX)
@@ -203,8 +206,6 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
 static bool read_script(struct reader *reader,
                         struct dlock_text_command *command)
 {
-    static const char *const steps[] = {"eval-take", "eval-renew",
-                                        "eval-release"};
     char *body = take_body(reader);
     char word[DLOCK_TEXT_WORD_BYTES];
     const char *why, *at;
@@ -213,8 +214,8 @@ static bool read_script(struct reader *reader,
     if (body == NULL)
         return fail(reader, "EVAL",
                     "its script stands in the lines below, indented further");
-    (void)snprintf(command->step, sizeof(command->step), "%s",
-                   steps[reader->part]);
+    (void)snprintf(command->step, sizeof(command->step), "eval-%s",
+                   parts[reader->part]);
     command->script = (struct dlock_script){.parts = {"", "", body}};
     at = dlock_text_script_fault(body, command->calls, word, &why);
     for (const char *each = body; at != NULL && each < at; each++)
@@ -248,37 +249,24 @@ static bool read_command(struct reader *reader, char *line)
         command->step[i] = (char)tolower((unsigned char)verb[i]);
     return read_args(reader, verb, rest, command) &&
            read_answers(reader, arrow + 2, command) &&
-           (strcasecmp(verb, "EVAL") != 0 || read_script(reader, command));
+           (!command->verb->is_script || read_script(reader, command));
 }
 
 /* Those that go on go on to a command further down. */
-static bool resolve(struct reader *reader, int part)
+static bool check_ways(struct reader *reader,
+                       const struct dlock_text_commands *part)
 {
-    size_t n = reader->text->parts[part].n;
+    for (size_t i = 0; i < part->n; i++)
+        for (size_t j = 0; j < part->commands[i].answers_n; j++) {
+            const struct dlock_text_answer *answer =
+                &part->commands[i].answers[j];
 
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_text_command *command =
-            &reader->text->parts[part].commands[i];
-
-        reader->line = command->line;
-        for (size_t j = 0; j < command->answers_n; j++) {
-            struct dlock_text_answer *answer = &command->answers[j];
-
-            if (answer->outcome != DLOCK_TEXT_GOES_ON)
-                continue;
-            answer->index = i + 1;
-            while (
-                answer->to != NULL && answer->index < n &&
-                strcasecmp(
-                    answer->to,
-                    reader->text->parts[part].commands[answer->index].step) !=
-                    0)
-                answer->index++;
-            if (answer->index == n)
+            reader->line = part->commands[i].line;
+            if (answer->outcome == DLOCK_TEXT_GOES_ON &&
+                dlock_text_next(part, i, answer) >= part->n)
                 return fail(reader, answer->to == NULL ? "next" : answer->to,
                             "there is no such command below this one");
         }
-    }
     return true;
 }
 
@@ -290,14 +278,13 @@ static const struct {
     const char *key;
     const char *words[WORDS_MAX];
     const char *takes;
-} settings[] = {
-    {"owner", {"constant", "number", "random"}, "constant, number or random"},
+} settings[DLOCK_TEXT_SETTINGS_N] = {
+    {"owner", {"random", "constant", "number"}, "constant, number or random"},
     {"finally", {"inside", "none", "around"}, "none, around or inside"},
     {"renewed", {"nobody", "guard", "watchdog"}, "nobody, guard or watchdog"},
     {"counted", {"nobody", "session", "server"}, "nobody, session or server"},
     {"pause", {"short", "doubling"}, "short or doubling"},
 };
-enum { OWNER, FINALLY, RENEWED, COUNTED, PAUSE, SETTINGS_N };
 
 enum {
     SPIN_FIRST_US = 1000,
@@ -316,36 +303,18 @@ static uint64_t doubling_us(unsigned look, uint16_t dice)
     return half + half * dice / UINT16_MAX;
 }
 
-/* WORD, number CHOSEN of its list, of setting number KEY. */
-static void set(struct dlock_text *text, size_t key, unsigned chosen)
-{
-    if (key == OWNER)
-        text->owner = chosen;
-    else if (key == FINALLY) {
-        text->never_finally = chosen == 1;
-        text->strategy.releases_always = chosen == 2;
-    } else if (key == RENEWED) {
-        text->guarded = chosen == 1;
-        text->strategy.renew = chosen == 2 ? dlock_text_renew : NULL;
-    } else if (key == COUNTED) {
-        text->counted_by_session = chosen == 1;
-        text->counted_by_server = chosen == 2;
-    } else
-        text->strategy.pause_us = chosen == 1 ? doubling_us : NULL;
-}
-
 static bool read_setting(struct reader *reader, char *key, char *value)
 {
     if (strcmp(key, "claim") == 0) {
         reader->text->strategy.info.claim = value;
         return *value != '\0' || fail(reader, key, "and what does it claim?");
     }
-    for (size_t i = 0; i < SETTINGS_N; i++) {
+    for (size_t i = 0; i < DLOCK_TEXT_SETTINGS_N; i++) {
         if (strcmp(settings[i].key, key) != 0)
             continue;
         for (unsigned j = 0; j < WORDS_MAX && settings[i].words[j]; j++)
             if (strcmp(settings[i].words[j], value) == 0) {
-                set(reader->text, i, j);
+                reader->text->settings[i] = j;
                 return true;
             }
         return fail(reader, value, settings[i].takes);
@@ -359,7 +328,6 @@ static bool read_setting(struct reader *reader, char *key, char *value)
 /* A line that is not indented: a part's name, or a setting. */
 static bool read_head(struct reader *reader, char *line)
 {
-    static const char *const parts[] = {"take", "renew", "release"};
     size_t length = strcspn(line, " \t:");
     char *value = line + length;
 
@@ -379,33 +347,31 @@ static bool read_head(struct reader *reader, char *line)
 
 /* The whole ------------------------------------------------------------------------ */
 
-static bool has_word(const struct dlock_text *text, enum dlock_text_part part,
-                     const char *word)
+static bool has_word(const struct dlock_text_commands *part, const char *word)
 {
-    for (size_t i = 0; i < text->parts[part].n; i++)
-        for (size_t j = 0; j < text->parts[part].commands[i].args_n; j++)
-            if (strcmp(text->parts[part].commands[i].args[j], word) == 0)
+    for (size_t i = 0; i < part->n; i++)
+        for (size_t j = 0; j < part->commands[i].args_n; j++)
+            if (strcmp(part->commands[i].args[j], word) == 0)
                 return true;
     return false;
 }
 
 /* Compares the owner where nothing can come in between: in one command. */
-static bool compares_in_one(const struct dlock_text *text,
-                            enum dlock_text_part part)
+static bool compares_in_one(const struct dlock_text_commands *part)
 {
-    return text->parts[part].n == 1 && has_word(text, part, "$owner");
+    return part->n == 1 && has_word(part, "$owner");
 }
 
-/* A part that only looks, or that never says OUTCOME, is no lock's, and who watches $name
- * would see nothing wrong with it. */
-static bool does_its_work(struct reader *reader, enum dlock_text_part part,
+/* PART, which has to be there, writes $name, and can end with OUTCOME; else it is no
+ * lock's, and who watches $name would see nothing wrong with it. */
+static bool does_its_work(struct reader *reader, enum dlock_text_part which,
                           enum dlock_text_outcome outcome)
 {
+    const struct dlock_text_commands *part = &reader->text->parts[which];
     bool writes = false, ends = false;
 
-    for (size_t i = 0; i < reader->text->parts[part].n; i++) {
-        const struct dlock_text_command *command =
-            &reader->text->parts[part].commands[i];
+    for (size_t i = 0; i < part->n; i++) {
+        const struct dlock_text_command *command = &part->commands[i];
 
         for (size_t j = 0; j < command->args_n; j++)
             writes |=
@@ -415,64 +381,73 @@ static bool does_its_work(struct reader *reader, enum dlock_text_part part,
             ends |= command->answers[j].outcome == outcome;
     }
     if (!writes)
-        return fail(reader, part == DLOCK_TEXT_TAKE ? "take" : "release",
+        return fail(reader, parts[which],
                     "no command of it writes $name; the lock is held while "
                     "that key is there");
-    return ends || fail(reader, part == DLOCK_TEXT_TAKE ? "take" : "release",
-                        "no reply of it means taken, or done");
+    return ends ||
+           fail(reader, parts[which], "no reply of it means taken, or done");
+}
+
+static bool has_parts(struct reader *reader)
+{
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        if (!check_ways(reader, &reader->text->parts[part]))
+            return false;
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        if (reader->text->parts[part].n == 0 && part != DLOCK_TEXT_RENEW) {
+            dlock_error_say("%s: there is no part '%s'", reader->name,
+                            parts[part]);
+            return false;
+        }
+    return does_its_work(reader, DLOCK_TEXT_TAKE, DLOCK_TEXT_TAKEN) &&
+           does_its_work(reader, DLOCK_TEXT_RELEASE, DLOCK_TEXT_DONE);
 }
 
 /* The words of the text say what the lock can do. */
 static bool check_whole(struct reader *reader)
 {
     struct dlock_text *text = reader->text;
-    unsigned *can = &text->strategy.info.capabilities;
-    bool renewed = text->guarded || text->strategy.renew != NULL;
+    struct dlock_strategy *strategy = &text->strategy;
+    const struct dlock_text_commands *renew = &text->parts[DLOCK_TEXT_RENEW];
+    const unsigned *chosen = text->settings;
+    bool watched = chosen[DLOCK_TEXT_RENEWED] == DLOCK_TEXT_WATCHDOG;
+    bool leased = has_word(&text->parts[DLOCK_TEXT_TAKE], "$lease");
+    bool owned = chosen[DLOCK_TEXT_OWNER] == DLOCK_TEXT_RANDOM &&
+                 compares_in_one(&text->parts[DLOCK_TEXT_RELEASE]) &&
+                 (renew->n == 0 || compares_in_one(renew));
 
-    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
-        if (!resolve(reader, part))
-            return false;
-    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
-        if (text->parts[part].n == 0 && part != DLOCK_TEXT_RENEW) {
-            dlock_error_say("%s: there is no part '%s'", reader->name,
-                            part == DLOCK_TEXT_TAKE ? "take" : "release");
-            return false;
-        }
-    if (!does_its_work(reader, DLOCK_TEXT_TAKE, DLOCK_TEXT_TAKEN) ||
-        !does_its_work(reader, DLOCK_TEXT_RELEASE, DLOCK_TEXT_DONE))
+    if (!has_parts(reader))
         return false;
-    if (renewed && !has_word(text, DLOCK_TEXT_TAKE, "$lease"))
+    if (chosen[DLOCK_TEXT_RENEWED] != DLOCK_TEXT_NOBODY && !leased)
         return fail(reader, "renewed", "take sets no $lease");
-    if (text->strategy.renew != NULL && text->parts[DLOCK_TEXT_RENEW].n != 1)
+    if (watched && renew->n != 1)
         return fail(reader, "renewed",
                     "the watchdog sends many renewals in one go, so that renew "
                     "has to be one command");
-    *can = DLOCK_CAP_REMOTE;
-    if (has_word(text, DLOCK_TEXT_TAKE, "$lease"))
-        *can |= DLOCK_CAP_LEASE;
-    if (text->owner == DLOCK_TEXT_RANDOM &&
-        compares_in_one(text, DLOCK_TEXT_RELEASE) &&
-        (text->parts[DLOCK_TEXT_RENEW].n == 0 ||
-         compares_in_one(text, DLOCK_TEXT_RENEW)))
-        *can |= DLOCK_CAP_OWNER;
-    if (text->strategy.renew != NULL)
-        *can |= DLOCK_CAP_RENEW;
-    if (text->counted_by_session || text->counted_by_server)
-        *can |= DLOCK_CAP_REENTRANT;
-    dlock_text_ask_rights(text);
-    if (text->guarded) {
-        text->strategy.open = dlock_guard_open;
-        text->strategy.close = dlock_guard_close;
+    strategy->info.capabilities =
+        DLOCK_CAP_REMOTE | (leased ? DLOCK_CAP_LEASE : 0) |
+        (owned ? DLOCK_CAP_OWNER : 0) | (watched ? DLOCK_CAP_RENEW : 0) |
+        (chosen[DLOCK_TEXT_COUNTED] != DLOCK_TEXT_NOBODY ? DLOCK_CAP_REENTRANT
+                                                         : 0);
+    strategy->releases_always = chosen[DLOCK_TEXT_FINALLY] == DLOCK_TEXT_AROUND;
+    if (chosen[DLOCK_TEXT_PAUSE] == DLOCK_TEXT_DOUBLING)
+        strategy->pause_us = doubling_us;
+    if (watched)
+        strategy->renew = dlock_text_renew;
+    if (chosen[DLOCK_TEXT_RENEWED] == DLOCK_TEXT_GUARD) {
+        strategy->open = dlock_guard_open;
+        strategy->close = dlock_guard_close;
     }
+    dlock_text_ask_rights(text);
     return true;
 }
 
 void dlock_text_free(struct dlock_text *text)
 {
-    if (text != NULL) {
-        free(text->name);
-        free(text->words);
-    }
+    if (text == NULL)
+        return;
+    free(text->name);
+    free(text->words);
     free(text);
 }
 
@@ -480,28 +455,24 @@ struct dlock_text *dlock_text_read(const char *name, const char *text)
 {
     struct dlock_text *made = calloc(1, sizeof(*made));
     struct reader reader = {.name = name, .text = made, .part = -1};
-    bool good = true;
+    bool good = made != NULL && (made->name = strdup(name)) != NULL &&
+                (made->words = strdup(text)) != NULL;
     char *line;
 
-    if (made == NULL || (made->name = strdup(name)) == NULL ||
-        (made->words = strdup(text)) == NULL)
-        goto err_no_memory;
-    reader.at = made->words;
-    made->strategy = dlock_text_slots;
-    made->strategy.info.name = made->name;
-    made->strategy.info.claim = "Nothing: its text has no claim line.";
-    made->strategy.variant = made;
-    made->owner = DLOCK_TEXT_RANDOM;
+    if (good) {
+        reader.at = made->words;
+        made->strategy = dlock_text_slots;
+        made->strategy.info.name = made->name;
+        made->strategy.info.claim = "Nothing: its text has no claim line.";
+        made->strategy.variant = made;
+    } else {
+        dlock_error_say("%s: out of memory", name);
+    }
     while (good && (line = next_line(&reader)) != NULL)
         good = reader.indent > 0 ? read_command(&reader, line)
                                  : read_head(&reader, line);
     if (good && check_whole(&reader))
         return made;
     dlock_text_free(made);
-    return NULL;
-
-err_no_memory:
-    dlock_text_free(made);
-    dlock_error_say("%s: out of memory", name);
     return NULL;
 }

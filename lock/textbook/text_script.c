@@ -9,59 +9,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHANGES    .reads = false
-#define READS      .reads = true
-#define KEYS       .keys = true
-#define NO_IS_NONE .no_is_none = true
-
+/* None of them waits, loops, or looks around. */
 const struct dlock_text_verb *dlock_text_verb(const char *word)
 {
     static const struct dlock_text_verb verbs[] = {
-        {"SET", NO_IS_NONE},
-        {"SETNX", NO_IS_NONE},
-        {"GETSET", CHANGES},
-        {"GETDEL", NO_IS_NONE},
-        {"GET", READS},
-        {"EXISTS", READS, KEYS},
-        {"PTTL", READS},
-        {"TTL", READS},
-        {"TYPE", READS},
-        {"DEL", KEYS, NO_IS_NONE},
-        {"UNLINK", KEYS, NO_IS_NONE},
-        {"PEXPIRE", NO_IS_NONE},
-        {"EXPIRE", NO_IS_NONE},
-        {"PERSIST", NO_IS_NONE},
-        {"INCR", CHANGES},
-        {"DECR", CHANGES},
-        {"INCRBY", CHANGES},
-        {"HSET", CHANGES},
-        {"HSETNX", NO_IS_NONE},
-        {"HGET", READS},
-        {"HEXISTS", READS},
-        {"HLEN", READS},
-        {"HDEL", NO_IS_NONE},
-        {"HINCRBY", CHANGES},
-        {"SADD", NO_IS_NONE},
-        {"SREM", NO_IS_NONE},
-        {"SISMEMBER", READS},
-        {"SCARD", READS},
-        {"LPUSH", CHANGES},
-        {"RPUSH", CHANGES},
-        {"LPOP", NO_IS_NONE},
-        {"RPOP", NO_IS_NONE},
-        {"LREM", NO_IS_NONE},
-        {"LINDEX", READS},
-        {"LLEN", READS},
-        {"ZADD", CHANGES},
-        {"ZREM", NO_IS_NONE},
-        {"ZRANGE", READS},
-        {"ZSCORE", READS},
-        {"ZCARD", READS},
-        {"EVAL", CHANGES},
+        {.reads = true,
+         .words = " GET PTTL TTL TYPE HGET HEXISTS HLEN SISMEMBER SCARD LINDEX "
+                  "LLEN ZRANGE ZSCORE ZCARD "},
+        {.reads = true, .keys = true, .words = " EXISTS "},
+        {.no_is_none = true,
+         .words = " SET SETNX GETDEL PEXPIRE EXPIRE PERSIST HSETNX HDEL SADD "
+                  "SREM LPOP RPOP LREM ZREM "},
+        {.no_is_none = true, .keys = true, .words = " DEL UNLINK "},
+        {.words = " GETSET INCR DECR INCRBY HSET HINCRBY LPUSH RPUSH ZADD "},
+        {.words = " EVAL ", .is_script = true},
     };
+    char wanted[DLOCK_TEXT_WORD_BYTES];
 
+    (void)snprintf(wanted, sizeof(wanted), " %s ", word);
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (strcasecmp(verbs[i].word, word) == 0)
+        if (strcasestr(verbs[i].words, wanted) != NULL)
             return &verbs[i];
     return NULL;
 }
@@ -119,7 +86,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
         return NULL;
     at = take_word(at + 1, word);
     verb = dlock_text_verb(word);
-    if (verb == NULL || strcmp(verb->word, "EVAL") == 0) {
+    if (verb == NULL || verb->is_script) {
         *why = "no command that a lock's text may use";
         return NULL;
     }
@@ -174,28 +141,29 @@ const char *dlock_text_script_fault(const char *lua,
                                     char word[DLOCK_TEXT_WORD_BYTES],
                                     const char **why)
 {
-    for (const char *at = lua; *at != '\0';) {
-        const char *begin = at, *behind = skip_quoted(at);
+    static const struct {
+        const char *sign, *word, *why;
+    } signs[] = {
+        {"--[[", "--[", "a comment ends with its line"},
+        {"--[=", "--[", "a comment ends with its line"},
+        {"[[", "[[", "texts stand between simple quotes"},
+        {"[=", "[=", "texts stand between simple quotes"},
+        {"..", "..", "a script joins no texts: a few lines would be gigabytes"},
+    };
 
-        if (strncmp(at, "--[[", 4) == 0 || strncmp(at, "--[=", 4) == 0) {
-            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "--[");
-            *why = "a comment ends with its line";
-            return begin;
-        }
-        if (behind == at && at[0] == '[' && (at[1] == '[' || at[1] == '=')) {
-            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "[%c", at[1]);
-            *why = "texts stand between simple quotes";
-            return begin;
-        }
-        if (behind == at && at[0] == '.' && at[1] == '.') {
-            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "..");
-            *why = "a script joins no texts: a few lines would be gigabytes";
-            return begin;
-        }
-        if (behind == at && !is_word_char(*at))
-            behind++;
-        if (behind != at) {
-            at = behind;
+    for (const char *at = lua; *at != '\0';) {
+        const char *begin = at;
+
+        for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+            if (strncmp(at, signs[i].sign, strlen(signs[i].sign)) == 0) {
+                (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "%s",
+                               signs[i].word);
+                *why = signs[i].why;
+                return begin;
+            }
+        at = skip_quoted(at);
+        if (at != begin || !is_word_char(*at)) {
+            at += at == begin;
             continue;
         }
         at = take_word(at, word);

@@ -166,7 +166,8 @@ bool dlock_textbook_has_finally(const char *name)
 {
     const struct dlock_text *text = text_called(name);
 
-    return text == NULL || !text->never_finally;
+    return text == NULL ||
+           text->settings[DLOCK_TEXT_FINALLY] != DLOCK_TEXT_NONE;
 }
 
 bool dlock_textbook_has_keys_beside(const char *name)

@@ -34,13 +34,11 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
 {
     const struct dlock_zk_command get = {
         .verb = DLOCK_ZK_GET, .step = "get", .session = node->session};
-    char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
     enum dlock_status status = dlock_zk_do(attempt, &get, &reply);
 
-    dlock_zk_node_tag(attempt->session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
-                  strcmp(reply.text, tag) == 0;
+                  strcmp(reply.text, node->tag) == 0;
     dlock_zk_path(attempt->session, attempt->name, NULL, node->path);
     return status;
 }

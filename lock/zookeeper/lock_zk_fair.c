@@ -93,17 +93,15 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
                                    .step = "get",
                                    .path = node->path,
                                    .session = node->session};
-    char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct queue queue;
     struct dlock_zk_reply reply;
     enum dlock_status status = read_queue(attempt, node->session, &queue);
 
     if (status != DLOCK_OK)
         return status;
-    dlock_zk_node_tag(attempt->session, node->attempt, tag);
     node->path[0] = '\0';
     for (size_t i = 0; i < queue.places_n; i++)
-        if (strncmp(queue.reply.children[i], tag, strlen(tag)) == 0)
+        if (strncmp(queue.reply.children[i], node->tag, strlen(node->tag)) == 0)
             dlock_zk_path(attempt->session, attempt->name,
                           queue.reply.children[i], node->path);
     dlock_zk_reply_release(&queue.reply);

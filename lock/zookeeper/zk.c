@@ -69,9 +69,10 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
  * of that, because the hook is the program's and may want any mutex. */
 static void end(struct dlock_zk *zk, enum dlock_loss why)
 {
+    struct dlock_zk_node *node;
+
     zk->ended = true;
-    for (struct dlock_zk_node *node = LIST_FIRST(&zk->nodes); node != NULL;
-         node = LIST_NEXT(node, link))
+    LIST_FOREACH(node, &zk->nodes, link)
         if (node->state == DLOCK_ZK_NODE_HELD && node->session == zk->number) {
             node->untold = true;
             node->why = why;
@@ -111,9 +112,9 @@ static void on_event(zhandle_t *library, int type, int state, const char *path,
     bool connected = state == ZOO_CONNECTED_STATE;
     bool over =
         state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
+    DLOCK_LOCKED(&zk->client->mutex);
 
     (void)path;
-    (void)pthread_mutex_lock(&zk->client->mutex);
     if (handle->number == zk->number && type == ZOO_SESSION_EVENT) {
         if (connected)
             zk->session_ms = (unsigned)zoo_recv_timeout(library);
@@ -128,7 +129,6 @@ static void on_event(zhandle_t *library, int type, int state, const char *path,
         dlock_zk_wake(zk);
     }
     (void)pthread_cond_broadcast(&zk->changed);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
 }
 
 /* Every call under way is answered on the way, and the library's threads end. */
@@ -196,11 +196,13 @@ static enum dlock_status find_servers(const struct dlock_zk_client *client,
     return used > 0 ? DLOCK_OK : DLOCK_UNREACHABLE;
 }
 
-/* It has a handle, which has not found a server yet. */
-static bool has_no_server(const struct dlock_zk *zk)
+/* It has a handle, which has not found a server yet, and was told others than SERVERS. */
+static bool seeks_elsewhere(const struct dlock_zk *zk, const char *servers)
 {
+    DLOCK_LOCKED(&zk->client->mutex);
+
     return zk->handle != NULL && !zk->connected && !zk->ended &&
-           zk->expires_ms == 0;
+           zk->expires_ms == 0 && strcmp(zk->handle->servers, servers) != 0;
 }
 
 /*
@@ -211,17 +213,10 @@ static bool has_no_server(const struct dlock_zk *zk)
 static void drop_useless(struct dlock_zk *zk, uint64_t until_ms)
 {
     char list[SERVERS_BYTES_MAX + 1] = "";
-    bool has_moved;
+    bool has_moved = seeks_elsewhere(zk, "") &&
+                     find_servers(zk->client, until_ms, list) == DLOCK_OK &&
+                     seeks_elsewhere(zk, list);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    has_moved = has_no_server(zk);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    if (has_moved)
-        has_moved = find_servers(zk->client, until_ms, list) == DLOCK_OK;
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    has_moved = has_moved && has_no_server(zk) &&
-                strcmp(zk->handle->servers, list) != 0;
-    (void)pthread_mutex_unlock(&zk->client->mutex);
     dlock_zk_drop(zk, !has_moved);
 }
 
@@ -268,20 +263,22 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
                                     uint64_t until_ms)
 {
     for (;;) {
-        bool time_left = dlock_clock_real_now() < until_ms;
-        bool there, connected;
+        bool there, time_left = dlock_clock_real_now() < until_ms;
 
         if (number == 0)
             drop_useless(zk, until_ms);
-        (void)pthread_mutex_lock(&zk->client->mutex);
-        there = number == 0 ? zk->handle != NULL : dlock_zk_is_live(zk, number);
-        while (there && time_left && !zk->connected && !zk->ended)
-            time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
-                                         &zk->client->mutex, until_ms);
-        connected = there && zk->connected && !zk->ended;
-        (void)pthread_mutex_unlock(&zk->client->mutex);
-        if (connected)
-            return DLOCK_OK;
+        {
+            DLOCK_LOCKED(&zk->client->mutex);
+
+            there =
+                number == 0 ? zk->handle != NULL : dlock_zk_is_live(zk, number);
+            while (there && time_left && !zk->connected && !zk->ended)
+                time_left =
+                    dlock_clock_wait(dlock_clock_default(), &zk->changed,
+                                     &zk->client->mutex, until_ms);
+            if (there && zk->connected && !zk->ended)
+                return DLOCK_OK;
+        }
         if (number != 0 && !there)
             return DLOCK_LOST;
         if (!time_left)

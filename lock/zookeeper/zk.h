@@ -43,6 +43,8 @@ struct dlock_zk_node {
     uint64_t session;    /* that it was made in */
     uint64_t zxid;       /* of its creation */
     uint64_t attempt;    /* that made it */
+    char tag[DLOCK_OWNER_BYTES_MAX + 24]; /* "OWNER:ATTEMPT:", its data, or the
+                                             beginning of its name */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
 };
@@ -202,14 +204,7 @@ void dlock_zk_wake(struct dlock_zk *zk);
  * So while a name has a node left, the session does not make another for it.
  */
 
-/* Before the number of an attempt, in a node's name or data: whose it is. */
-enum { DLOCK_ZK_TAG_BYTES_MAX = DLOCK_OWNER_BYTES_MAX + 24 };
-
-/* "OWNER:ATTEMPT:" */
-void dlock_zk_node_tag(const struct dlock_session *session, uint64_t attempt,
-                       char tag[DLOCK_ZK_TAG_BYTES_MAX + 1]);
-
-/* The owner in "OWNER:ATTEMPT:..."; into holder or waiting. */
+/* The owner in "OWNER:ATTEMPT:...". */
 void dlock_zk_node_owner(const char *tag,
                          char owner[DLOCK_OWNER_BYTES_MAX + 1]);
 

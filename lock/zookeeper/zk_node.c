@@ -33,13 +33,6 @@ enum { LOOKS_PER_SESSION = 6 };
 /* Before the keeper tries again what did not work. */
 enum { RETRY_MS = 200 };
 
-void dlock_zk_node_tag(const struct dlock_session *session, uint64_t attempt,
-                       char tag[DLOCK_ZK_TAG_BYTES_MAX + 1])
-{
-    (void)snprintf(tag, DLOCK_ZK_TAG_BYTES_MAX + 1, "%s:%" PRIu64 ":",
-                   session->owner, attempt);
-}
-
 void dlock_zk_node_owner(const char *tag, char owner[DLOCK_OWNER_BYTES_MAX + 1])
 {
     (void)snprintf(owner, DLOCK_OWNER_BYTES_MAX + 1, "%.*s",
@@ -66,23 +59,19 @@ struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
                                        enum dlock_zk_node_state state)
 {
     const struct dlock_zk *zk = session->own;
-    struct dlock_zk_node *node;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    node = node_of(zk, name, state);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    return node;
+    return node_of(zk, name, state);
 }
 
 void dlock_zk_node_forget(struct dlock_session *session,
                           struct dlock_zk_node *node)
 {
     struct dlock_zk *zk = session->own;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
     LIST_REMOVE(node, link);
     (void)pthread_cond_broadcast(&zk->changed);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
     free(node);
 }
 
@@ -93,17 +82,24 @@ static enum dlock_status await_cleared(struct dlock_session *session,
 {
     struct dlock_zk *zk = session->own;
     bool time_left = true;
-    bool left;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    while ((left = node_of(zk, name, DLOCK_ZK_NODE_LEFT) != NULL) && time_left)
+    while (node_of(zk, name, DLOCK_ZK_NODE_LEFT) != NULL) {
+        if (!time_left)
+            return dlock_error_set(
+                DLOCK_UNKNOWN,
+                "zookeeper: an old node is not known to be deleted");
         time_left = dlock_clock_wait(session->client->clock, &zk->changed,
                                      &zk->client->mutex, until_ms);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    if (!left)
-        return DLOCK_OK;
-    return dlock_error_set(DLOCK_UNKNOWN,
-                           "zookeeper: an old node is not known to be deleted");
+    }
+    return DLOCK_OK;
+}
+
+static void enlist(struct dlock_zk *zk, struct dlock_zk_node *node)
+{
+    DLOCK_LOCKED(&zk->client->mutex);
+
+    LIST_INSERT_HEAD(&zk->nodes, node, link);
 }
 
 /* Making and holding ---------------------------------------------------------- */
@@ -113,11 +109,10 @@ static void leave_behind(struct dlock_session *session,
                          struct dlock_zk_node *node)
 {
     struct dlock_zk_client *client = session->client->own;
+    DLOCK_LOCKED(&client->mutex);
 
-    (void)pthread_mutex_lock(&client->mutex);
     node->state = DLOCK_ZK_NODE_LEFT;
     dlock_zk_nudge_workers(client);
-    (void)pthread_mutex_unlock(&client->mutex);
 }
 
 /* A request that got no answer is either done by now, or never will be. */
@@ -145,14 +140,10 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node)
 {
     struct dlock_session *session = attempt->session;
-    char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
-    const struct dlock_zk_command create = {
-        .verb = in_queue ? DLOCK_ZK_CREATE_SEQUENTIAL : DLOCK_ZK_CREATE,
-        .step = "create",
-        .child = in_queue ? tag : NULL,
-        .data = tag};
     uint64_t until_ms = dlock_session_limit(session, 1, 0);
-    struct dlock_zk *zk = session->own;
+    struct dlock_zk_command create = {
+        .verb = in_queue ? DLOCK_ZK_CREATE_SEQUENTIAL : DLOCK_ZK_CREATE,
+        .step = "create"};
     struct dlock_zk_reply reply;
     struct dlock_zk_node *made;
     enum dlock_status status;
@@ -167,10 +158,10 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     made->attempt = attempt->number;
     (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    LIST_INSERT_HEAD(&zk->nodes, made, link);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    dlock_zk_node_tag(session, attempt->number, tag);
+    (void)snprintf(made->tag, sizeof(made->tag), "%s:%" PRIu64 ":",
+                   session->owner, attempt->number);
+    create.data = made->tag;
+    create.child = in_queue ? made->tag : NULL;
     status = dlock_zk_create(attempt, &create, &reply);
     made->session = reply.session;
     if (status == DLOCK_UNKNOWN && look_for(attempt, made) == DLOCK_OK &&
@@ -183,12 +174,14 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
     } else if (status == DLOCK_OK) {
         status = DLOCK_BUSY;
     }
+    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
+        enlist(session->own, made);
+    else
+        free(made);
     if (status == DLOCK_OK)
         *node = made;
     else if (status == DLOCK_UNKNOWN)
         leave_behind(session, made);
-    else
-        dlock_zk_node_forget(session, made);
     return status;
 }
 
@@ -217,16 +210,14 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                                      struct dlock_zk_node *node)
 {
     const struct dlock_zk *zk = session->own;
-    bool live;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    live = dlock_zk_is_live(zk, node->session);
-    if (live)
+    if (dlock_zk_is_live(zk, node->session)) {
         node->state = DLOCK_ZK_NODE_HELD;
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    if (live)
         return DLOCK_OK;
-    dlock_zk_node_forget(session, node);
+    }
+    LIST_REMOVE(node, link);
+    free(node);
     return dlock_error_set(DLOCK_UNREACHABLE,
                            "zookeeper: the session has expired");
 }
@@ -237,16 +228,13 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
 {
     const struct dlock_zk *zk = session->own;
     const struct dlock_zk_node *node;
-    uint64_t left_ms = 0;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    for (node = LIST_FIRST(&zk->nodes); node != NULL;
-         node = LIST_NEXT(node, link))
+    LIST_FOREACH(node, &zk->nodes, link)
         if (node->state == DLOCK_ZK_NODE_HELD &&
             node->attempt == grant->attempt)
-            left_ms = dlock_zk_left_ms(zk, node->session);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    return left_ms;
+            return dlock_zk_left_ms(zk, node->session);
+    return 0;
 }
 
 /* Deleting -------------------------------------------------------------------- */
@@ -378,22 +366,19 @@ static void rest(struct dlock_zk_client *client, unsigned seen,
 static bool tell_one(struct dlock_zk_client *client)
 {
     const struct dlock *whose = client->client;
-    struct dlock_zk_node *node = NULL;
+    struct dlock_zk_node *node, *untold = NULL, lost;
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    struct dlock_zk_node lost;
+    const struct dlock_zk *zk;
 
-    for (struct dlock_zk *zk = LIST_FIRST(&client->sessions);
-         zk != NULL && node == NULL; zk = LIST_NEXT(zk, link)) {
-        node = LIST_FIRST(&zk->nodes);
-        while (node != NULL &&
-               !(node->untold && node->state == DLOCK_ZK_NODE_HELD))
-            node = LIST_NEXT(node, link);
-        memcpy(owner, zk->session->owner, sizeof(owner));
-    }
-    if (node == NULL || whose->on_lost == NULL)
+    LIST_FOREACH(zk, &client->sessions, link)
+        LIST_FOREACH(node, &zk->nodes, link)
+            if (node->untold && node->state == DLOCK_ZK_NODE_HELD)
+                untold = node;
+    if (untold == NULL || whose->on_lost == NULL)
         return false;
-    node->untold = false;
-    lost = *node;
+    untold->untold = false;
+    lost = *untold;
+    dlock_zk_node_owner(lost.tag, owner);
     (void)pthread_mutex_unlock(&client->mutex);
     whose->on_lost(whose->on_lost_ctx, lost.name, owner, lost.why);
     (void)pthread_mutex_lock(&client->mutex);
@@ -405,15 +390,15 @@ static bool tell_one(struct dlock_zk_client *client)
 static void *guard(void *arg)
 {
     struct dlock_zk_client *client = arg;
+    struct dlock_zk *zk;
+    DLOCK_LOCKED(&client->mutex);
 
-    (void)pthread_mutex_lock(&client->mutex);
     while (!client->closing) {
         uint64_t now = dlock_clock_real_now();
         uint64_t nap_ms = client->period_ms;
         unsigned seen;
 
-        for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
-             zk = LIST_NEXT(zk, link)) {
+        LIST_FOREACH(zk, &client->sessions, link) {
             uint64_t left_ms = dlock_zk_check(zk);
 
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
@@ -423,7 +408,6 @@ static void *guard(void *arg)
             continue;
         rest(client, seen, now + nap_ms);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
     return NULL;
 }
 
@@ -432,14 +416,14 @@ static void *guard(void *arg)
 static void *keeper(void *arg)
 {
     struct dlock_zk_client *client = arg;
+    struct dlock_zk *zk;
+    DLOCK_LOCKED(&client->mutex);
 
-    (void)pthread_mutex_lock(&client->mutex);
     while (!client->closing) {
         uint64_t nap_ms = client->period_ms;
         unsigned seen = client->news;
 
-        for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
-             zk = LIST_NEXT(zk, link)) {
+        LIST_FOREACH(zk, &client->sessions, link) {
             bool cleared;
 
             client->served = zk;
@@ -454,7 +438,6 @@ static void *keeper(void *arg)
         }
         rest(client, seen, dlock_clock_real_now() + nap_ms);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
     return NULL;
 }
 
@@ -558,12 +541,11 @@ uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
                              const struct dlock_wake_call *call)
 {
     struct dlock_zk *zk = watch;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
     zk->call = *call;
     if (zk->woken)
         dlock_wake_call(&zk->call);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
     return until_ms;
 }
 
@@ -572,20 +554,18 @@ uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
 void dlock_zk_client_disarm(void *watch)
 {
     struct dlock_zk *zk = watch;
+    DLOCK_LOCKED(&zk->client->mutex);
 
-    (void)pthread_mutex_lock(&zk->client->mutex);
     zk->call.told = NULL;
     zk->woken = false;
-    (void)pthread_mutex_unlock(&zk->client->mutex);
 }
 
 void dlock_zk_client_wake_all(struct dlock *client)
 {
     struct dlock_zk_client *own = client->own;
+    struct dlock_zk *zk;
+    DLOCK_LOCKED(&own->mutex);
 
-    (void)pthread_mutex_lock(&own->mutex);
-    for (struct dlock_zk *zk = LIST_FIRST(&own->sessions); zk != NULL;
-         zk = LIST_NEXT(zk, link))
+    LIST_FOREACH(zk, &own->sessions, link)
         dlock_zk_wake(zk);
-    (void)pthread_mutex_unlock(&own->mutex);
 }

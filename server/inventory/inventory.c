@@ -373,8 +373,7 @@ static void end_all(struct inventory *inv)
     struct inventory_call *call;
     struct fetch *try;
 
-    LIST_FOREACH(try, &inv->fetches.list, place)
-    {
+    LIST_FOREACH(try, &inv->fetches.list, place) {
         call = try->owner;
         try->owner = NULL;
         if (!call)

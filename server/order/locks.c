@@ -98,8 +98,7 @@ static struct lock_session *session_take(struct locks *locks,
 {
     struct lock_session *best = NULL, *session;
 
-    TAILQ_FOREACH(session, &locks->sessions, place)
-    {
+    TAILQ_FOREACH(session, &locks->sessions, place) {
         if (session->in_use || session->retired)
             continue;
         if (session == preferred) {
@@ -526,8 +525,7 @@ bool locks_are_idle(const struct locks *locks)
 {
     const struct lock_session *session;
 
-    TAILQ_FOREACH(session, &locks->sessions, place)
-    {
+    TAILQ_FOREACH(session, &locks->sessions, place) {
         if (session->holds > 0)
             return false;
     }
