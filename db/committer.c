@@ -147,8 +147,9 @@ static bool look(struct store *store)
     int64_t in_ms = 0;
 
     if (store->db && !store->db->engine->far) {
+        sql_clear(store->db);
         store->db->hasty = true;
-        (void)filter_read(&store->place.keys.filter, store->db);
+        filter_read(&store->place.keys.filter, store->db);
         store->db->hasty = false;
     }
     if (store->db && holds_next(store->db, &in_ms) != STORE_OK)
@@ -202,9 +203,9 @@ static enum store_status begin(struct store *store, struct store_error *error)
     status = sql_begin(store->db);
     (void)step_end(store->step, "begin", 0, store_status_text(status));
     if (status == STORE_OK && !store->db->engine->far)
-        status = filter_begin(&store->place.keys.filter, store->db);
+        filter_begin(&store->place.keys.filter, store->db);
     *error = *sql_error(store->db);
-    return status;
+    return store->db->status;
 }
 
 static bool undo(struct store *store)
@@ -228,12 +229,9 @@ static enum store_status run_one(struct store *store, struct store_write *write,
 {
     const struct place_proof proof = store->place.proof;
     struct sql *db = store->db;
-    enum store_status status = STORE_OK;
 
-    if (!alone)
-        status = sql_run(db, "SAVEPOINT one");
-    if (status != STORE_OK)
-        return status;
+    if (!alone && sql_run(db, "SAVEPOINT one") != STORE_OK)
+        return db->status;
     write->no = STORE_OK;
     write->expired = 0;
     write->status = write->run(store, write);
@@ -245,11 +243,12 @@ static enum store_status run_one(struct store *store, struct store_write *write,
     }
     if (!db->in_transaction) /* the database threw everything away */
         return write->status;
+    sql_clear(db);
     if (alone)
         return write->status == STORE_OK || undo(store) ? STORE_OK : STORE_IO;
     if (write->status != STORE_OK)
-        status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
-    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
+        sql_run(db, "ROLLBACK TO SAVEPOINT one");
+    return sql_run(db, "RELEASE SAVEPOINT one");
 }
 
 static enum store_status commit(struct store *store)
@@ -339,29 +338,23 @@ static void give_up(struct store *store, enum store_status status)
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
 {
-    enum store_status status;
     struct store_error why;
-    bool kept = false;
+    bool kept;
 
     if (!store->writer.engine->far || store->place.proof.number == 0)
         return STORE_UNKNOWN;
     do {
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
-        status = sql_open(&store->writer, &store->db, &why);
-        if (status != STORE_OK)
+        if (sql_open(&store->writer, &store->db, &why) != STORE_OK)
             continue;
-        status = sql_begin(store->db);
-        if (status == STORE_OK)
-            status = orders_find(store->db, &store->place.proof, &kept);
-        if (status == STORE_OK && kept)
-            status = probe_flush(store->db);
-        if (status == STORE_OK && kept)
-            status = sql_commit(store->db);
-        (void)sql_rollback(store->db);
-        if (status == STORE_OK && kept)
+        sql_begin(store->db);
+        kept = orders_find(store->db, &store->place.proof);
+        if (kept && probe_flush(store->db) == STORE_OK &&
+            sql_commit(store->db) == STORE_OK)
             return STORE_OK;
-        if (status == STORE_OK && !store->db->cluster) {
+        sql_rollback(store->db);
+        if (!kept && store->db->status == STORE_OK && !store->db->cluster) {
             store->db->again = true;
             return failure_set(error, STORE_IO, "the commit was not kept");
         }

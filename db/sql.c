@@ -25,13 +25,11 @@ const struct sql_engine *sql_engine_of(const char *url,
 
 static enum store_status check_schema(struct sql *db)
 {
-    enum store_status status;
     int64_t version = 0;
 
-    status = schema_inspect(db, &version);
-    if (status != STORE_OK || version == db->engine->versions ||
-        db->options.any_schema)
-        return status;
+    if (schema_inspect(db, &version) != STORE_OK ||
+        version == db->engine->versions || db->options.any_schema)
+        return db->status;
     if (version == 0)
         return sql_fail(db, STORE_IO, "it holds no database of this program");
     return sql_fail(db, STORE_IO,
@@ -51,6 +49,7 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
         return failure_set(error, STORE_IO, "out of memory");
     opened->engine = options->engine;
     opened->options = *options;
+    opened->none.db = opened;
     status = opened->engine->open(opened);
     if (status == STORE_OK && !options->writes)
         status = check_schema(opened);
@@ -82,6 +81,9 @@ struct sql_query *sql_query_ints(struct sql *db, const char *text,
 {
     struct sql_query *query = db->queries;
 
+    db->changed = 0;
+    if (db->status != STORE_OK)
+        return &db->none;
     while (query < db->queries + db->queries_n && query->text != text)
         query++;
     if (query == db->queries + db->queries_n) {
@@ -101,12 +103,12 @@ enum store_status sql_finish(struct sql_query *query)
     return sql_end(query);
 }
 
-enum store_status sql_clock(struct sql *db, int64_t *ms)
+void sql_clock(struct sql *db, int64_t *ms)
 {
     if (db->engine->words.clock)
-        return sql_first(sql_query(db, db->engine->words.clock), ms);
-    *ms = now_ms();
-    return STORE_OK;
+        sql_first(sql_query(db, db->engine->words.clock), ms);
+    else
+        *ms = now_ms();
 }
 
 enum store_status sql_first_ints(struct sql_query *query,
@@ -130,13 +132,12 @@ enum store_status sql_first_ints(struct sql_query *query,
  */
 enum store_status schema_inspect(struct sql *db, int64_t *version)
 {
-    enum store_status status;
     int64_t id = 0, tables = 0;
 
     *version = 0;
-    status = db->engine->inspect(db, &id, version, &tables);
-    if (status != STORE_OK)
-        return status;
+    db->engine->inspect(db, &id, version, &tables);
+    if (db->status != STORE_OK)
+        return db->status;
     if (id == 0 && *version == 0 && tables == 0)
         return STORE_OK;
     if (id != SCHEMA_APPLICATION_ID)
@@ -153,25 +154,19 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
 
 static enum store_status bring_up(struct sql *db)
 {
-    enum store_status status;
-    int64_t version = 0;
-    bool lacks;
+    int64_t version = 0, from;
 
-    status = sql_begin(db);
-    if (status != STORE_OK)
-        return status;
-    status = schema_inspect(db, &version);
-    lacks = version < db->engine->versions;
-    for (; status == STORE_OK && version < db->engine->versions; version++)
+    if (sql_begin(db) == STORE_OK)
+        schema_inspect(db, &version);
+    from = version;
+    for (; db->status == STORE_OK && version < db->engine->versions; version++)
         if (db->engine->scripts[version])
-            status = db->engine->script(db, db->engine->scripts[version]);
-    if (status == STORE_OK && lacks)
-        status = db->engine->set_version(db, version);
-    if (status == STORE_OK)
-        status = sql_commit(db);
-    if (status != STORE_OK)
+            db->engine->script(db, db->engine->scripts[version]);
+    if (db->status == STORE_OK && version > from)
+        db->engine->set_version(db, version);
+    if (sql_commit(db) != STORE_OK)
         (void)sql_rollback(db);
-    return status;
+    return db->status;
 }
 
 /* Instances that start at once are in each other's way. */

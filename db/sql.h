@@ -13,10 +13,12 @@
  *         stock += sql_int(query, 0);
  *     status = sql_end(query);
  *
- * Failures are sticky: after one the calls in between do nothing, sql_next
- * says false, and only the end has to be checked. A query must always be ended:
- * until then the statement holds its locks. The text must be a literal, or
- * live as long: the compiled statement is found again by its address.
+ * Failures are sticky: after one, until the next sql_begin() or sql_clear(), the calls
+ * do nothing, sql_next says false, numbers stay as they were, and nothing has changed.
+ * So what has to be done in a row is written in a row, and db->status is looked at
+ * where the way parts, and at the end. A "no" of ours (sql_fail) is such a failure. A
+ * query must always be ended: until then the statement holds its locks. The text must
+ * be a literal, or live as long: the compiled statement is found again by its address.
  *
  * Dialects
  * --------
@@ -100,9 +102,10 @@ struct sql_options {
 struct sql {
     const struct sql_engine *engine;
     struct sql_options options; /* that it was opened with */
+    enum store_status status;   /* STORE_OK, or how the first call failed */
     struct store_error error;   /* of the last failure */
     int64_t
-        changed; /* rows, by the last INSERT, UPDATE or DELETE that ended well */
+        changed; /* rows, by the last INSERT, UPDATE, DELETE; 0: it failed */
     /* Rows, since it was opened, kept or not. (SQLite does not count rows that REPLACE
      * removes and changes of the schema, so none are made while a store is open.) */
     int64_t changes;
@@ -119,6 +122,7 @@ struct sql {
     bool in_transaction; /* the database may have ended it after some errors */
     bool patient;        /* a statement may take minutes */
     bool hasty;          /* none waits for another process's lock on the file */
+    struct sql_query none; /* stands for all that is asked after a failure */
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };
@@ -198,7 +202,7 @@ struct sql_engine {
     int64_t (*column_int)(const struct sql_query *query, int column);
     void (*column_text)(const struct sql_query *query, int column, char *text,
                         size_t size);
-    enum store_status (*end)(struct sql_query *query);
+    void (*end)(struct sql_query *query);
 };
 
 extern const struct sql_engine sqlite_engine;
@@ -227,9 +231,21 @@ static inline struct store_error *sql_error(struct sql *db)
     return &db->error;
 }
 
-/* Writes that text, cut to fit, and gives STATUS back. */
-#define sql_fail(db, status, ...)                                              \
-    failure_set(sql_error(db), (status), __VA_ARGS__)
+/* The connection has failed, unless it had before: how, which it gives back, and the
+ * text, cut to fit. */
+#define sql_fail(db, how, ...)                                                 \
+    ((db)->status == STORE_OK                                                  \
+         ? (failure_text(sql_error(db), __VA_ARGS__), (db)->status = (how))    \
+         : (db)->status)
+
+/* How it has failed, which is forgotten: the caller knows what to do. */
+static inline enum store_status sql_clear(struct sql *db)
+{
+    enum store_status status = db->status;
+
+    db->status = STORE_OK;
+    return status;
+}
 
 /* ---- statements --------------------------------------------------------- */
 
@@ -247,21 +263,23 @@ struct sql_query *sql_query_ints(struct sql *db, const char *text,
 static inline void sql_bind_ints(struct sql_query *query, int at,
                                  const int64_t values[], size_t n)
 {
-    query->db->engine->bind_ints(query, at, values, n);
+    if (query->db->status == STORE_OK)
+        query->db->engine->bind_ints(query, at, values, n);
 }
 
 /* Binds a text to ?AT, "" as NULL. It is borrowed until the end. Gives QUERY back. */
 static inline struct sql_query *sql_bind_text(struct sql_query *query, int at,
                                               const char *text)
 {
-    query->db->engine->bind_text(query, at, text);
+    if (query->db->status == STORE_OK)
+        query->db->engine->bind_text(query, at, text);
     return query;
 }
 
 /* Steps to the next row: true if there is one. */
 static inline bool sql_next(struct sql_query *query)
 {
-    return query->db->engine->next(query);
+    return query->db->status == STORE_OK && query->db->engine->next(query);
 }
 
 static inline int64_t sql_int(const struct sql_query *query, int column)
@@ -278,7 +296,9 @@ static inline void sql_text(const struct sql_query *query, int column,
 
 static inline enum store_status sql_end(struct sql_query *query)
 {
-    return query->db->engine->end(query);
+    if (query != &query->db->none)
+        query->db->engine->end(query);
+    return query->db->status;
 }
 
 /* Runs what is left of it, and ends it. */
@@ -299,7 +319,7 @@ enum store_status sql_first_ints(struct sql_query *query,
 
 /* Unix time in ms by the clock that all instances share: the database server's, or
  * that of the one host. It can step. */
-enum store_status sql_clock(struct sql *db, int64_t *ms);
+void sql_clock(struct sql *db, int64_t *ms);
 
 /* Another process has changed what was read outside of a lock. */
 enum store_status sql_conflict(struct sql *db, const char *text);
@@ -309,17 +329,21 @@ enum store_status sql_conflict(struct sql *db, const char *text);
 /* Begins a transaction that writes; or one that only reads, which sees one moment. */
 static inline enum store_status sql_begin(struct sql *db)
 {
-    return db->engine->begin(db, true);
+    db->status = STORE_OK;
+    return db->status = db->engine->begin(db, true);
 }
 
 static inline enum store_status sql_begin_reading(struct sql *db)
 {
-    return db->engine->begin(db, false);
+    db->status = STORE_OK;
+    return db->status = db->engine->begin(db, false);
 }
 
 static inline enum store_status sql_commit(struct sql *db)
 {
-    return db->engine->commit(db);
+    if (db->status == STORE_OK)
+        db->status = db->engine->commit(db);
+    return db->status;
 }
 
 /* Rolls back what is open; an engine may have done so after some errors. True if

@@ -86,7 +86,6 @@ static enum store_status get_ready(struct store *store,
                                    void (*on_note)(const char *text))
 {
     struct sql *db = store->db;
-    enum store_status status;
     int64_t version = 0;
     char text[200];
 
@@ -98,10 +97,9 @@ static enum store_status get_ready(struct store *store,
                        version, db->engine->versions);
         on_note(text);
     }
-    status = schema_bring_up(db);
-    if (status == STORE_OK && !db->engine->far)
-        status = filter_read(&store->place.keys.filter, db);
-    return status;
+    if (schema_bring_up(db) == STORE_OK && !db->engine->far)
+        filter_read(&store->place.keys.filter, db);
+    return db->status;
 }
 
 enum store_status store_open(const struct store_options *options,

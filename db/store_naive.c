@@ -16,12 +16,10 @@
 #include <stdio.h>
 
 /* The textbook's checks, on the rows that it has read. */
-static enum store_status judge(struct sql *db,
-                               const struct store_product *product,
-                               int64_t stock, struct store_order *order)
+static void judge(struct sql *db, const struct store_product *product,
+                  int64_t stock, struct store_order *order)
 {
-    enum store_status status = STORE_OK;
-    int64_t bought = 0;
+    int64_t limit = product->limit_per_user;
 
     order->price_cents = product->price_cents;
     order->segments = product->segments;
@@ -30,38 +28,30 @@ static enum store_status judge(struct sql *db,
     if (order->status == STORE_OK && stock < order->quantity)
         order->status =
             product->stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
-    if (order->status != STORE_OK || product->limit_per_user == 0)
-        return STORE_OK;
-    status = purchases_read(db, NULL, order, &bought);
-    if (bought + order->quantity > product->limit_per_user)
+    if (order->status == STORE_OK && limit > 0 &&
+        purchases_read(db, NULL, order) + order->quantity > limit)
         order->status = STORE_LIMIT;
-    return status;
 }
 
-static enum store_status select_all(struct sql *db, struct store_order *order,
-                                    int64_t *stock)
+static void select_all(struct sql *db, struct store_order *order,
+                       int64_t *stock)
 {
-    struct store_product product;
-    enum store_status status;
-    bool decided;
+    struct store_product product = {0};
 
-    status = orders_replay(db, NULL, order, &decided);
-    if (status != STORE_OK || decided)
-        return status;
-    status = products_get(db, order->product_id, &product);
-    if (status == STORE_NO_PRODUCT)
-        order->status = status;
-    if (status != STORE_OK)
-        return status == STORE_NO_PRODUCT ? STORE_OK : status;
-    status = sql_first(
-        sql_query(db,
-                  "SELECT (SELECT stock FROM segments "
-                  "WHERE product_id = ?1 AND segment = ?2), "
-                  "segment FROM segments WHERE product_id = ?1 AND active "
-                  "ORDER BY stock DESC, segment LIMIT 1",
-                  order->product_id, order->segment),
-        stock, &order->richest);
-    return status == STORE_OK ? judge(db, &product, *stock, order) : status;
+    if (orders_replay(db, NULL, order))
+        return;
+    if (products_get(db, order->product_id, &product) == STORE_NO_PRODUCT) {
+        order->status = sql_clear(db);
+        return;
+    }
+    sql_first(sql_query(db,
+                        "SELECT (SELECT stock FROM segments "
+                        "WHERE product_id = ?1 AND segment = ?2), "
+                        "segment FROM segments WHERE product_id = ?1 AND "
+                        "active ORDER BY stock DESC, segment LIMIT 1",
+                        order->product_id, order->segment),
+              stock, &order->richest);
+    judge(db, &product, *stock, order);
 }
 
 enum store_status store_naive_select(struct store_reader *reader,
@@ -70,7 +60,7 @@ enum store_status store_naive_select(struct store_reader *reader,
 {
     const char *step = "naive-select";
     int64_t product_id = order->product_id;
-    enum store_status status = STORE_OK;
+    struct sql *db = reader->db;
     char reply[64];
 
     if (step_begin(reader->step, step, product_id) == STORE_FAIL) {
@@ -80,17 +70,17 @@ enum store_status store_naive_select(struct store_reader *reader,
     *stock = 0;
     if (orders_reset(order)) {
         /* One transaction: what it sees is of one moment. That moment passes. */
-        status = sql_begin_reading(reader->db);
-        if (status == STORE_OK)
-            status = select_all(reader->db, order, stock);
-        (void)sql_rollback(reader->db);
-        if (status != STORE_OK)
-            order->status = status;
+        sql_begin_reading(db);
+        select_all(db, order, stock);
+        sql_rollback(db);
+        if (db->status != STORE_OK)
+            order->status = db->status;
     }
     (void)snprintf(reply, sizeof(reply), "stock %" PRId64, *stock);
     (void)step_end(reader->step, step, product_id,
-                   status == STORE_OK ? reply : store_status_text(status));
-    return read_end(reader, status, error);
+                   db->status == STORE_OK ? reply
+                                          : store_status_text(db->status));
+    return read_end(reader, error);
 }
 
 struct naive_write {
@@ -104,15 +94,13 @@ static enum store_status run_update(struct store *store,
                                     struct store_write *write)
 {
     const struct naive_write *update = write->what;
-    enum store_status status = fence_check(store->db, update->fence);
 
-    if (status == STORE_OK)
-        status = sql_run(store->db,
-                         "UPDATE segments SET stock = ?3 "
-                         "WHERE product_id = ?1 AND segment = ?2",
-                         update->product_id, update->segment, update->stock);
-    if (status != STORE_OK)
-        return status;
+    fence_check(store->db, update->fence);
+    if (sql_run(store->db,
+                "UPDATE segments SET stock = ?3 "
+                "WHERE product_id = ?1 AND segment = ?2",
+                update->product_id, update->segment, update->stock) != STORE_OK)
+        return store->db->status;
     return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
@@ -147,22 +135,15 @@ static enum store_status run_insert(struct store *store,
     struct orders_row row = {.order = order};
     struct sql *db = store->db;
     struct store_product product;
-    enum store_status status;
     int64_t clock_ms = 0;
-    bool decided, taken;
 
-    status = fence_check(db, insert->fence);
-    if (status == STORE_OK)
-        status = orders_replay(db, filter, order, &decided);
-    if (status != STORE_OK)
-        return status;
-    if (decided)
+    fence_check(db, insert->fence);
+    if (orders_replay(db, filter, order))
         return order->status;
-    status = products_get(db, order->product_id, &product);
-    if (status == STORE_OK && product.limit_per_user > 0)
-        status = purchases_take(db, filter, order, STORE_NUMBER_MAX, &taken);
-    if (status != STORE_OK)
-        return status;
+    if (products_get(db, order->product_id, &product) != STORE_OK)
+        return db->status;
+    if (product.limit_per_user > 0)
+        (void)purchases_take(db, filter, order, STORE_NUMBER_MAX);
     order->price_cents = product.price_cents;
     order->fence = fence_token(insert->fence);
     order->created_ms = now_ms();
@@ -170,9 +151,8 @@ static enum store_status run_insert(struct store *store,
     row.limit_per_user = product.limit_per_user;
     store->place.held |= product.pay_within_s > 0;
     if (product.pay_within_s > 0)
-        status = holds_promise(db, product.pay_within_s, &clock_ms, order);
-    return status == STORE_OK ? orders_insert(db, &row, 1, &store->place.proof)
-                              : status;
+        holds_promise(db, product.pay_within_s, &clock_ms, order);
+    return orders_insert(db, &row, 1, &store->place.proof);
 }
 
 enum store_status store_naive_insert(struct store *store,

@@ -111,10 +111,10 @@ static int64_t above_zero(int64_t number)
     return number > 0 ? number : 0;
 }
 
-static enum store_status
-judge_lines(struct sql *db,
-            void (*on_line)(void *ctx, const struct store_audit_line *line),
-            void *ctx, struct store_audit *audit)
+static void judge_lines(struct sql *db,
+                        void (*on_line)(void *ctx,
+                                        const struct store_audit_line *line),
+                        void *ctx, struct store_audit *audit)
 {
     struct sql_query *query = sql_query(db, AUDIT_LINES);
     struct store_audit_line line;
@@ -142,15 +142,14 @@ judge_lines(struct sql *db,
         if (on_line)
             on_line(ctx, &line);
     }
-    return sql_end(query);
+    sql_end(query);
 }
 
 /*
  * Units on a segment's account that were never put on sale are phantoms, and
  * those that were and are not on it have vanished.
  */
-static enum store_status judge_accounts(struct sql *db,
-                                        struct store_audit *audit)
+static void judge_accounts(struct sql *db, struct store_audit *audit)
 {
     struct sql_query *query = sql_query(db, AUDIT_UNEXPLAINED);
 
@@ -158,10 +157,10 @@ static enum store_status judge_accounts(struct sql *db,
         add(&audit->phantom, above_zero(sql_int(query, 0)));
         add(&audit->undersold, above_zero(-sql_int(query, 0)));
     }
-    return sql_end(query);
+    sql_end(query);
 }
 
-static enum store_status count_all(struct sql *db, struct store_audit *audit)
+static void count_all(struct sql *db, struct store_audit *audit)
 {
     const struct {
         const char *sql;
@@ -181,12 +180,9 @@ static enum store_status count_all(struct sql *db, struct store_audit *audit)
         {AUDIT_REGRESSIONS, &audit->fence_regressions},
         {AUDIT_UNSETTLED, &audit->unsettled},
     };
-    enum store_status status = STORE_OK;
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-        if (status == STORE_OK)
-            status = sql_first(sql_query(db, counts[i].sql), counts[i].number);
-    return status;
+        sql_first(sql_query(db, counts[i].sql), counts[i].number);
 }
 
 /* The check's first line only says which database it is. */
@@ -195,7 +191,6 @@ enum store_status store_intact(struct store_reader *reader,
 {
     const char *check = reader->db->engine->words.check_file, *line;
     char said[200] = "nothing was said";
-    enum store_status status;
     struct sql_query *query;
 
     if (!check)
@@ -203,12 +198,11 @@ enum store_status store_intact(struct store_reader *reader,
     query = sql_query(reader->db, check);
     if (sql_next(query))
         sql_text(query, 0, said, sizeof(said));
-    status = sql_end(query);
     line = strchr(said, '\n');
-    if (status == STORE_OK && strcmp(said, "ok") != 0)
-        status = sql_fail(reader->db, STORE_UNFIT, "the file is damaged: %s",
-                          line ? line + 1 : said);
-    return read_end(reader, status, error);
+    if (sql_end(query) == STORE_OK && strcmp(said, "ok") != 0)
+        sql_fail(reader->db, STORE_UNFIT, "the file is damaged: %s",
+                 line ? line + 1 : said);
+    return read_end(reader, error);
 }
 
 enum store_status
@@ -218,30 +212,24 @@ store_audit(struct store_reader *reader,
             struct store_audit *audit, struct store_error *error)
 {
     struct sql *db = reader->db;
-    enum store_status status, found;
     struct store_order order;
 
     *audit = (struct store_audit){0};
     db->patient = true;
-    status = sql_begin_reading(db);
-    if (status == STORE_OK)
-        status = judge_lines(db, on_line, ctx, audit);
-    if (status == STORE_OK)
-        status = judge_accounts(db, audit);
-    if (status == STORE_OK)
-        status = count_all(db, audit);
+    sql_begin_reading(db);
+    judge_lines(db, on_line, ctx, audit);
+    judge_accounts(db, audit);
+    count_all(db, audit);
     /* A cancelled order is stored too: only a missing row is lost. */
-    for (size_t i = 0; i < acked_n && status == STORE_OK; i++) {
-        found = orders_get(db, acked[i], &order);
-        if (found == STORE_NO_ORDER)
+    for (size_t i = 0; i < acked_n && db->status == STORE_OK; i++)
+        if (orders_get(db, acked[i], &order) == STORE_NO_ORDER) {
             audit->lost++;
-        else
-            status = found;
-    }
-    (void)sql_rollback(db);
+            sql_clear(db);
+        }
+    sql_rollback(db);
     db->patient = false;
-    audit->balanced = status == STORE_OK;
+    audit->balanced = db->status == STORE_OK;
 #define ROW(member, name, fault) audit->balanced &= !*(fault) || !audit->member;
 #include "db/audit.inc"
-    return read_end(reader, status, error);
+    return read_end(reader, error);
 }

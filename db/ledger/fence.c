@@ -29,18 +29,17 @@ enum store_status store_fence_floor(struct store_reader *reader,
                                     uint64_t *token, struct store_error *error)
 {
     struct sql_query *query;
-    enum store_status status;
     int64_t last = -1;
 
     query = sql_query(reader->db,
                       "SELECT IFNULL(token, 0) FROM products "
                       "LEFT JOIN fences ON fences.name = ?2 WHERE id = ?1",
                       product_id);
-    status = sql_first(sql_bind_text(query, 2, name), &last);
+    sql_first(sql_bind_text(query, 2, name), &last);
     *token = last > 0 ? (uint64_t)last : 0;
-    if (status == STORE_OK && last < 0)
-        status = products_none(reader->db, product_id);
-    return read_end(reader, status, error);
+    if (reader->db->status == STORE_OK && last < 0)
+        products_none(reader->db, product_id);
+    return read_end(reader, error);
 }
 
 #define IS_ANNOUNCED                                                           \
@@ -52,11 +51,9 @@ enum store_status store_fence_floor(struct store_reader *reader,
  * nodes of a cluster know nothing of each other's locks, so the row is written
  * there; elsewhere a look costs less than a page in the log for each batch.
  */
-static enum store_status hold(struct sql *db, const struct store_fence *fence,
-                              bool *announced)
+static bool is_announced(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query;
-    enum store_status status;
     int64_t found = 0;
 
     query = sql_query(db,
@@ -67,21 +64,18 @@ static enum store_status hold(struct sql *db, const struct store_fence *fence,
                       (int64_t)fence->token);
     sql_bind_text(query, 2, fence->name);
     sql_bind_text(query, 3, fence_owner(fence));
-    status = db->cluster ? sql_finish(query) : sql_first(query, &found);
-    *announced = status == STORE_OK && (found || (db->cluster && db->changed));
-    return status;
+    sql_first(query, &found);
+    return found || (db->cluster && db->changed > 0);
 }
 
 static enum store_status stale(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query =
         sql_query(db, "SELECT token FROM fences WHERE name = ?1");
-    enum store_status status;
     int64_t last = 0;
 
-    status = sql_first(sql_bind_text(query, 1, fence->name), &last);
-    if (status != STORE_OK)
-        return status;
+    if (sql_first(sql_bind_text(query, 1, fence->name), &last) != STORE_OK)
+        return db->status;
     return sql_fail(db, STORE_STALE_FENCE,
                     "token %" PRIu64 " came, %" PRId64 " was announced last%s",
                     fence->token, last,
@@ -91,33 +85,21 @@ static enum store_status stale(struct sql *db, const struct store_fence *fence)
 enum store_status fence_stamp(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query;
-    enum store_status status;
-    bool announced;
 
-    if (fence_token(fence) == 0)
-        return STORE_OK;
-    status = hold(db, fence, &announced);
-    if (status == STORE_OK && !announced) {
-        query =
-            sql_query(db, db->engine->words.announce, (int64_t)fence->token);
-        sql_bind_text(query, 2, fence->name);
-        sql_bind_text(query, 3, fence_owner(fence));
-        status = sql_finish(query);
-        if (status == STORE_OK && db->changed == 0)
-            return stale(db, fence);
-    }
-    return status;
+    if (fence_token(fence) == 0 || is_announced(db, fence))
+        return db->status;
+    query = sql_query(db, db->engine->words.announce, (int64_t)fence->token);
+    sql_bind_text(query, 2, fence->name);
+    sql_bind_text(query, 3, fence_owner(fence));
+    sql_finish(query);
+    return db->changed == 0 ? stale(db, fence) : db->status;
 }
 
 enum store_status fence_check(struct sql *db, const struct store_fence *fence)
 {
-    enum store_status status;
-    bool announced;
-
     if (fence_token(fence) == 0)
-        return STORE_OK;
+        return db->status;
     if (fence->late)
         return fence_stamp(db, fence);
-    status = hold(db, fence, &announced);
-    return status == STORE_OK && !announced ? stale(db, fence) : status;
+    return is_announced(db, fence) ? db->status : stale(db, fence);
 }

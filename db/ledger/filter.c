@@ -172,21 +172,19 @@ bool filter_next(const struct filter *filter, uint64_t hash,
     return false;
 }
 
-enum store_status filter_unread(const struct filter *filter, struct sql *db,
-                                struct filter_span *span)
+void filter_unread(const struct filter *filter, struct sql *db,
+                   struct filter_span *span)
 {
-    int64_t seen = filter->seen, last = 0, secret = 0;
-    enum store_status status;
+    int64_t seen = filter->seen, last, secret = 0;
 
     *span = FILTER_BEGIN;
     if (filter->next == 0)
-        return STORE_OK;
+        return;
     last = filter->secret;
-    status = sql_first(sql_query(db, SECRET_OF, seen), &secret);
+    sql_first(sql_query(db, SECRET_OF, seen), &secret);
     span->newest = INT64_MAX;
     if (secret == last)
         span->oldest = seen >> FILTER_BUCKET_BITS;
-    return status;
 }
 
 void filter_kept(struct filter *filter, int64_t number, int64_t secret)
@@ -200,16 +198,16 @@ void filter_kept(struct filter *filter, int64_t number, int64_t secret)
 /* ---- reading -------------------------------------------------------------- */
 
 /* Orders that are not kept give their numbers to others. */
-enum store_status filter_begin(struct filter *filter, struct sql *db)
+void filter_begin(struct filter *filter, struct sql *db)
 {
     bool same =
         filter->next > 0 && db->epoch != 0 && db->epoch == filter->epoch;
 
     filter->epoch = db->epoch;
-    if (!same)
-        return filter_read(filter, db);
-    filter->next = filter->seen + 1;
-    return STORE_OK;
+    if (same)
+        filter->next = filter->seen + 1;
+    else
+        filter_read(filter, db);
 }
 
 /* The last order that was seen must be there still: else an operator has put another
@@ -217,18 +215,17 @@ enum store_status filter_begin(struct filter *filter, struct sql *db)
  */
 enum store_status filter_read(struct filter *filter, struct sql *db)
 {
-    enum store_status status;
     struct sql_query *query;
     char key[STORE_KEY_BYTES_MAX + 1];
     int64_t rows = READ_MAX, seen = filter->seen, secret = 0;
 
     if (filter->seed == 0 && getrandom(&filter->seed, sizeof(filter->seed),
                                        0) != sizeof(filter->seed))
-        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    status = sql_first(sql_query(db, SECRET_OF, seen), &secret);
-    if (status == STORE_OK && secret != filter->secret)
+        sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    sql_first(sql_query(db, SECRET_OF, seen), &secret);
+    if (db->status == STORE_OK && secret != filter->secret)
         seen = secret = 0;
-    while (status == STORE_OK && rows == READ_MAX) {
+    while (db->status == STORE_OK && rows == READ_MAX) {
         query =
             sql_query(db,
                       "SELECT number, secret, product_id, user_id, `key` "
@@ -240,12 +237,12 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
             sql_text(query, 4, key, sizeof(key));
             add_order(filter, seen, sql_int(query, 2), sql_int(query, 3), key);
         }
-        status = sql_end(query);
+        sql_end(query);
         filter->secret = secret;
         filter->seen = seen;
     }
-    filter->next = status == STORE_OK ? seen + 1 : 0;
-    return status;
+    filter->next = db->status == STORE_OK ? seen + 1 : 0;
+    return db->status;
 }
 
 void filter_release(struct filter *filter)
@@ -281,8 +278,8 @@ bool keys_take_new(struct keys *keys, const char *key)
 }
 
 /* Marks those that are used: N is ASK_MAX at most, other marks are NULL. */
-static enum store_status ask(struct keys *keys, struct sql *db,
-                             const char *const some[], size_t n)
+static void ask(struct keys *keys, struct sql *db, const char *const some[],
+                size_t n)
 {
     struct sql_query *query = sql_query(
         db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
@@ -294,31 +291,29 @@ static enum store_status ask(struct keys *keys, struct sql *db,
         sql_text(query, 0, used, sizeof(used));
         (void)mark(keys, used);
     }
-    return sql_end(query);
+    sql_end(query);
 }
 
-enum store_status keys_ask(struct keys *keys, struct sql *db,
-                           const struct store_lot lots[], size_t lots_n)
+void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
+              size_t lots_n)
 {
-    enum store_status status = STORE_OK;
     const char *some[ASK_MAX], *key;
     size_t n = 0;
 
     memset(keys->used, 0, sizeof(keys->used));
     for (size_t i = 0; i < lots_n; i++) {
-        for (size_t j = 0; j < lots[i].n && status == STORE_OK; j++) {
+        for (size_t j = 0; j < lots[i].n; j++) {
             key = lots[i].orders[j]->key;
             if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
                 continue;
             some[n++] = key;
             if (n == ASK_MAX) {
-                status = ask(keys, db, some, n);
+                ask(keys, db, some, n);
                 n = 0;
             }
         }
     }
-    if (status == STORE_OK && n > 0)
-        status = ask(keys, db, some, n);
-    keys->asked = status == STORE_OK;
-    return status;
+    if (n > 0)
+        ask(keys, db, some, n);
+    keys->asked = db->status == STORE_OK;
 }

@@ -81,11 +81,11 @@ bool filter_next(const struct filter *filter, uint64_t hash,
 /* For a thread that is not the committer's, where other processes write, before the
  * first filter_next(): buckets of orders that FILTER may lack, all if it is of no use.
  * None, with newest = 0, if there are none such. */
-enum store_status filter_unread(const struct filter *filter, struct sql *db,
-                                struct filter_span *span);
+void filter_unread(const struct filter *filter, struct sql *db,
+                   struct filter_span *span);
 
 /* For a transaction that writes, as its first: has all committed orders from now on. */
-enum store_status filter_begin(struct filter *filter, struct sql *db);
+void filter_begin(struct filter *filter, struct sql *db);
 
 /* The transaction is committed. Of its orders the last one is this; 0 = it has none. */
 void filter_kept(struct filter *filter, int64_t number, int64_t secret);
@@ -116,7 +116,7 @@ struct keys {
 bool keys_take_new(struct keys *keys, const char *key);
 
 /* Asks the server for those of the lots. A key that is no text is not asked for. */
-enum store_status keys_ask(struct keys *keys, struct sql *db,
-                           const struct store_lot lots[], size_t lots_n);
+void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
+              size_t lots_n);
 
 #endif

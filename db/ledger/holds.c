@@ -20,16 +20,13 @@
 #include <assert.h>
 #include <string.h>
 
-enum store_status holds_promise(struct sql *db, int64_t pay_within_s,
-                                int64_t *clock_ms, struct store_order *order)
+void holds_promise(struct sql *db, int64_t pay_within_s, int64_t *clock_ms,
+                   struct store_order *order)
 {
-    enum store_status status = STORE_OK;
-
     if (*clock_ms == 0)
-        status = sql_clock(db, clock_ms);
+        sql_clock(db, clock_ms);
     order->pay_until_ms = *clock_ms + 1000 * pay_within_s;
     order->state = STORE_AWAITING;
-    return status;
 }
 
 /* The marks that are left over are 0, the number of no order. Rows of other orders may
@@ -50,43 +47,35 @@ enum store_status holds_insert(struct sql *db, const int64_t numbers[],
     return sql_finish(query);
 }
 
-/* Before its time, or OVERDUE: at one moment NOW only one of the two is possible. */
-static enum store_status delete_hold(struct sql *db, int64_t number,
-                                     int64_t now, bool overdue, bool *deleted)
+/* Before its time, or OVERDUE: at one moment NOW only one of the two is possible. True:
+ * this transaction has done it. */
+static bool delete_hold(struct sql *db, int64_t number, int64_t now,
+                        bool overdue)
 {
-    enum store_status status = sql_run(
-        db, "DELETE FROM holds WHERE number = ?1 AND (pay_until_ms <= ?2) = ?3",
-        number, now, overdue);
-
-    *deleted = status == STORE_OK && db->changed > 0;
-    return status;
+    sql_run(db,
+            "DELETE FROM holds WHERE number = ?1 AND (pay_until_ms <= ?2) = ?3",
+            number, now, overdue);
+    return db->changed > 0;
 }
 
 /* Unless it is not overdue, or another one was first. */
-static enum store_status expire(struct sql *db, struct store_write *write,
-                                struct store_order *order, int64_t now)
+static void expire(struct sql *db, struct store_write *write,
+                   struct store_order *order, int64_t now)
 {
-    enum store_status status;
-    bool mine;
-
-    status = delete_hold(db, order->number, now, true, &mine);
-    if (status == STORE_OK && mine)
-        status = orders_give_back(db, order, now, &mine);
-    write->expired += status == STORE_OK && mine;
-    return status;
+    write->expired += delete_hold(db, order->number, now, true) &&
+                      orders_give_back(db, order, now);
 }
 
 /* It is not enough to say that an order is overdue: the clock may be set back, and the
  * next one would be in time. */
-enum store_status holds_end(struct sql *db, struct store_write *write,
-                            struct store_order *order, int64_t now, bool *ended)
+bool holds_end(struct sql *db, struct store_write *write,
+               struct store_order *order, int64_t now)
 {
-    enum store_status status =
-        delete_hold(db, order->number, now, false, ended);
+    bool ended = delete_hold(db, order->number, now, false);
 
-    if (status == STORE_OK && !*ended)
-        status = expire(db, write, order, now);
-    return status;
+    if (!ended)
+        expire(db, write, order, now);
+    return ended;
 }
 
 enum store_status holds_winner(const struct store_order *order)
@@ -101,22 +90,21 @@ enum store_status holds_winner(const struct store_order *order)
 /* ---- paying --------------------------------------------------------------- */
 
 /* The payment's record: *number is its order's, 0 = there is none. */
-static enum store_status find_payment(struct sql *db, const char *payment,
-                                      int64_t *number, int64_t *accepted)
+static void find_payment(struct sql *db, const char *payment, int64_t *number,
+                         int64_t *accepted)
 {
     *number = *accepted = 0;
-    return sql_first(
+    sql_first(
         sql_bind_text(sql_query(db, "SELECT number, accepted FROM payments "
                                     "WHERE reference = ?1"),
                       1, payment),
         number, accepted);
 }
 
-static enum store_status insert_payment(struct sql *db, const char *payment,
-                                        int64_t number, bool accepted,
-                                        int64_t now)
+static void insert_payment(struct sql *db, const char *payment, int64_t number,
+                           bool accepted, int64_t now)
 {
-    return sql_finish(sql_bind_text(
+    sql_finish(sql_bind_text(
         sql_query(db,
                   "INSERT INTO payments (number, accepted, created_ms, "
                   "reference) VALUES (?1, NULLIF(?2, 0), ?3, ?4)",
@@ -131,36 +119,28 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
 {
     struct store_pay *pay = (struct store_pay *)write;
     struct store_order *order = &pay->order;
-    int64_t number, accepted, now;
-    enum store_status status;
-    bool ended = false, full = false;
+    int64_t number, accepted, now = 0;
+    bool full = false;
 
     if (pay->payment[0] == '\0' ||
         !memchr(pay->payment, '\0', sizeof(pay->payment)))
         return sql_fail(db, STORE_RANGE, "a payment has 1 to %d bytes",
                         STORE_PAYMENT_BYTES_MAX);
-    status = find_payment(db, pay->payment, &number, &accepted);
-    if (status == STORE_OK)
-        status = orders_get(db, pay->id, order);
-    if (status != STORE_OK)
-        return status;
+    find_payment(db, pay->payment, &number, &accepted);
+    if (orders_get(db, pay->id, order) != STORE_OK)
+        return db->status;
     pay->replayed = number != 0;
     if (pay->replayed && number != order->number)
         return sql_fail(db, STORE_PAYMENT_REUSED,
                         "the payment belongs to another order");
     if (!pay->replayed) {
-        status = sql_clock(db, &now);
-        if (status == STORE_OK)
-            status = holds_end(db, write, order, now, &ended);
-        full = status == STORE_OK && !ended && order->late >= STORE_LATE_MAX;
-        if (status == STORE_OK && !full)
-            status =
-                insert_payment(db, pay->payment, order->number, ended, now);
-        if (status == STORE_OK)
-            status = orders_get(db, pay->id, order);
-        if (status != STORE_OK)
-            return status;
-        accepted = ended;
+        sql_clock(db, &now);
+        accepted = holds_end(db, write, order, now);
+        full = !accepted && order->late >= STORE_LATE_MAX;
+        if (!full)
+            insert_payment(db, pay->payment, order->number, accepted, now);
+        if (orders_get(db, pay->id, order) != STORE_OK)
+            return db->status;
     }
     if (full)
         write->no = STORE_PAYMENTS_FULL;
@@ -172,9 +152,9 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
 /* ---- expiring ------------------------------------------------------------- */
 
 /* The overdue ones, the longest overdue first, as far as giving back needs them. */
-static enum store_status find_due(struct sql *db, int64_t now,
-                                  struct store_order due[], size_t *n)
+static size_t find_due(struct sql *db, int64_t now, struct store_order due[])
 {
+    size_t n = 0;
     struct sql_query *query = sql_query(
         db,
         "SELECT number, product_id, segment, user_id, quantity, pay_until_ms "
@@ -182,29 +162,28 @@ static enum store_status find_due(struct sql *db, int64_t now,
         "ORDER BY pay_until_ms LIMIT ?2) AS d JOIN orders ON number = due",
         now, HOLDS_EXPIRE_MAX);
 
-    for (*n = 0; *n < HOLDS_EXPIRE_MAX && sql_next(query); ++*n)
-        due[*n] = (struct store_order){.number = sql_int(query, 0),
-                                       .product_id = sql_int(query, 1),
-                                       .segment = sql_int(query, 2),
-                                       .user_id = sql_int(query, 3),
-                                       .quantity = sql_int(query, 4),
-                                       .pay_until_ms = sql_int(query, 5)};
-    return sql_end(query);
+    for (; n < HOLDS_EXPIRE_MAX && sql_next(query); n++)
+        due[n] = (struct store_order){.number = sql_int(query, 0),
+                                      .product_id = sql_int(query, 1),
+                                      .segment = sql_int(query, 2),
+                                      .user_id = sql_int(query, 3),
+                                      .quantity = sql_int(query, 4),
+                                      .pay_until_ms = sql_int(query, 5)};
+    sql_end(query);
+    return n;
 }
 
 enum store_status holds_expire(struct sql *db, struct store_write *write)
 {
     struct store_order due[HOLDS_EXPIRE_MAX];
-    enum store_status status;
-    size_t n = 0;
-    int64_t now;
+    int64_t now = 0;
+    size_t n;
 
-    status = sql_clock(db, &now);
-    if (status == STORE_OK)
-        status = find_due(db, now, due, &n);
-    for (size_t i = 0; i < n && status == STORE_OK; i++)
-        status = expire(db, write, &due[i], now);
-    return status;
+    sql_clock(db, &now);
+    n = find_due(db, now, due);
+    for (size_t i = 0; i < n; i++)
+        expire(db, write, &due[i], now);
+    return db->status;
 }
 
 /* Nobody has asked for it, so that nobody should have to wait for it: in a transaction
@@ -212,18 +191,15 @@ enum store_status holds_expire(struct sql *db, struct store_write *write)
 enum store_status holds_next(struct sql *db, int64_t *in_ms)
 {
     int64_t next = 0, now = 0;
-    enum store_status status;
 
     db->hasty = true;
-    status = sql_begin_reading(db);
-    if (status == STORE_OK)
-        status = sql_first(sql_query(db, "SELECT MIN(pay_until_ms) FROM holds"),
-                           &next);
-    if (status == STORE_OK && next > 0)
-        status = sql_clock(db, &now);
-    (void)sql_rollback(db);
+    sql_begin_reading(db);
+    sql_first(sql_query(db, "SELECT MIN(pay_until_ms) FROM holds"), &next);
+    if (next > 0)
+        sql_clock(db, &now);
+    sql_rollback(db);
     db->hasty = false;
-    if (status == STORE_OK)
+    if (db->status == STORE_OK)
         *in_ms = next > 0 ? next - now : INT64_MAX;
-    return status;
+    return sql_clear(db);
 }

@@ -2,8 +2,9 @@
  * The verbs' work inside a transaction, which is the caller's. The public
  * verbs of store.h that only read stand beside them in the same files.
  *
- * A status other than STORE_OK says that the database could not be asked, or is
- * a plain "no". What became of an order stands in order->status.
+ * A db->status other than STORE_OK says that the database could not be asked, or is
+ * a plain "no": see sql.h. So what is asked has no value then, and is false. What became
+ * of an order stands in order->status.
  *
  * Where two writers meet
  * ----------------------
@@ -53,11 +54,12 @@ static inline bool in_range(int64_t number, int64_t least)
     return number >= least && number <= STORE_NUMBER_MAX;
 }
 
-/* How a verb of a reader ends: the text of a failure is the connection's. */
+/* How a verb of a reader ends: as its connection says, which is ready for the next. */
 static inline enum store_status read_end(struct store_reader *reader,
-                                         enum store_status status,
                                          struct store_error *error)
 {
+    enum store_status status = sql_clear(reader->db);
+
     if (status != STORE_OK && error)
         *error = *sql_error(reader->db);
     return status;
@@ -102,13 +104,13 @@ enum store_status segments_even_out(struct sql *db, struct store_write *write);
 bool orders_reset(struct store_order *order);
 
 /*
- * Looks the order's key up. *decided: it was used before, and order->status
- * says STORE_OK (replayed, the stored order is filled in) or, if it was
- * another request, STORE_KEY_REUSED. Never decided without a key. FILTER may be
- * NULL, here and below: then it takes longer.
+ * Looks the order's key up. True: it was used before, and order->status says STORE_OK
+ * (replayed, the stored order is filled in) or, if it was another request,
+ * STORE_KEY_REUSED. False without a key. FILTER may be NULL, here and below: then it
+ * takes longer.
  */
-enum store_status orders_replay(struct sql *db, const struct filter *filter,
-                                struct store_order *order, bool *decided);
+bool orders_replay(struct sql *db, const struct filter *filter,
+                   struct store_order *order);
 
 /* Inserts the orders, 1 to PLACE_ROWS_MAX. Their numbers rise in the order of the rows:
  * the last is the transaction's *proof from now on. */
@@ -121,13 +123,11 @@ enum store_status orders_get(struct sql *db, const char *id,
 
 /* Whether this order is there. Waits for a transaction that has written it and is not
  * over. */
-enum store_status orders_find(struct sql *db, const struct place_proof *proof,
-                              bool *found);
+bool orders_find(struct sql *db, const struct place_proof *proof);
 
-/* The order's units go back to its segment and its user, once: *given says whether
- * it was now. A hold that it had is ended. */
-enum store_status orders_give_back(struct sql *db, struct store_order *order,
-                                   int64_t now, bool *given);
+/* The order's units go back to its segment and its user, once: true if it was now. A
+ * hold that it had is ended. */
+bool orders_give_back(struct sql *db, struct store_order *order, int64_t now);
 
 /* Write: a struct store_cancel. */
 enum store_status orders_cancel(struct sql *db, struct store_write *write);
@@ -136,21 +136,20 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write);
 
 /* The order, which is about to be inserted, is to be paid within so long. *CLOCK_MS is
  * the time; 0: it is read, which most orders need not wait for. */
-enum store_status holds_promise(struct sql *db, int64_t pay_within_s,
-                                int64_t *clock_ms, struct store_order *order);
+void holds_promise(struct sql *db, int64_t pay_within_s, int64_t *clock_ms,
+                   struct store_order *order);
 
 /* Holds those of N new orders that are to be paid. */
 enum store_status holds_insert(struct sql *db, const int64_t numbers[],
                                size_t n);
 
 /*
- * Ends the order's hold for WRITE, a payment or a cancel; *ended: it was there in time,
- * and nobody but this transaction has ended it. One that is overdue at NOW, by
- * sql_clock(), expires by that.
+ * Ends the order's hold for WRITE, a payment or a cancel. True: it was there in time, and
+ * nobody but this transaction has ended it. One that is overdue at NOW, by sql_clock(),
+ * expires by that.
  */
-enum store_status holds_end(struct sql *db, struct store_write *write,
-                            struct store_order *order, int64_t now,
-                            bool *ended);
+bool holds_end(struct sql *db, struct store_write *write,
+               struct store_order *order, int64_t now);
 
 /* The answer that came first, if the order's hold was not there to be ended. */
 enum store_status holds_winner(const struct store_order *order);
@@ -180,16 +179,13 @@ enum store_status probe_flush(struct sql *db);
  * where they meet: the second one's condition sees the first one's units.
  */
 
-/* Adds the order's units, which is sold next, unless that goes over LIMIT; *taken
- * says if it did. */
-enum store_status purchases_take(struct sql *db, const struct filter *filter,
-                                 const struct store_order *order, int64_t limit,
-                                 bool *taken);
+/* Adds the order's units, which is sold next. False: that would go over LIMIT. */
+bool purchases_take(struct sql *db, const struct filter *filter,
+                    const struct store_order *order, int64_t limit);
 
 /* Units that the order's user has bought, of its product. */
-enum store_status purchases_read(struct sql *db, const struct filter *filter,
-                                 const struct store_order *order,
-                                 int64_t *units);
+int64_t purchases_read(struct sql *db, const struct filter *filter,
+                       const struct store_order *order);
 
 /* Counts a product's orders, if it has got a limit and nobody has yet. */
 enum store_status purchases_count(struct sql *db, int64_t product_id);

@@ -119,14 +119,14 @@ static void read_row(struct sql_query *query, struct store_order *order)
     format_id(order->number, sql_int(query, 1), order->id);
 }
 
-/* Ends QUERY, whose first row is the order. */
-static enum store_status read_one(struct sql_query *query,
-                                  struct store_order *order, bool *found)
+/* Ends QUERY, whose first row is the order. False: there is none. */
+static bool read_one(struct sql_query *query, struct store_order *order)
 {
-    *found = sql_next(query);
-    if (*found)
+    bool found = sql_next(query);
+
+    if (found)
         read_row(query, order);
-    return sql_end(query);
+    return sql_end(query) == STORE_OK && found;
 }
 
 /* Pages go by number and not by offset: what is ordered meanwhile comes last, but for
@@ -147,35 +147,32 @@ store_order_list(struct store_reader *reader, int64_t after, size_t n,
         read_row(query, &order);
         on_order(ctx, &order);
     }
-    return read_end(reader, sql_end(query), error);
+    sql_end(query);
+    return read_end(reader, error);
 }
 
-/* In the span's buckets, if it has any, and where FILTER says. The index alone answers
- * for a new key; the whole row, with what was paid, costs SQLite more to get ready than
- * to find. */
-static enum store_status find_key(struct sql *db, const struct filter *filter,
-                                  struct filter_span span, const char *key,
-                                  struct store_order *order, bool *found)
+/* In the span's buckets, if it has any, and where FILTER says; false: no order has the
+ * key. The index alone answers for a new key; the whole row, with what was paid, costs
+ * SQLite more to get ready than to find. */
+static bool find_key(struct sql *db, const struct filter *filter,
+                     struct filter_span span, const char *key,
+                     struct store_order *order)
 {
     uint64_t hash = filter ? filter_key(filter, key) : 0;
     bool more = span.newest > 0 || filter_next(filter, hash, &span);
-    enum store_status status = STORE_OK;
     struct sql_query *query;
     int64_t number = 0;
 
-    for (; more && number == 0 && status == STORE_OK;
-         more = filter_next(filter, hash, &span)) {
+    for (; more && number == 0; more = filter_next(filter, hash, &span)) {
         query =
             sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
-        status = sql_first(sql_bind_text(query, 3, key), &number);
+        sql_first(sql_bind_text(query, 3, key), &number);
     }
-    *found = false;
-    if (status != STORE_OK || number == 0)
-        return status;
-    return read_one(
-        sql_query(db, "SELECT " ORDERS_COLUMNS " FROM orders WHERE number = ?1",
-                  number),
-        order, found);
+    return number > 0 && read_one(sql_query(db,
+                                            "SELECT " ORDERS_COLUMNS
+                                            " FROM orders WHERE number = ?1",
+                                            number),
+                                  order);
 }
 
 enum store_status store_order_by_key(struct store_reader *reader,
@@ -183,30 +180,22 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      struct store_error *error)
 {
     struct filter_span span = FILTER_BEGIN;
-    enum store_status status = STORE_OK;
-    bool found = false;
 
     if (reader->shared)
-        status = filter_unread(reader->filter, reader->db, &span);
-    if (status == STORE_OK)
-        status = find_key(reader->db, reader->filter, span, key, order, &found);
-    if (status == STORE_OK && !found)
-        status = sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
-    return read_end(reader, status, error);
+        filter_unread(reader->filter, reader->db, &span);
+    if (!find_key(reader->db, reader->filter, span, key, order))
+        sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
+    return read_end(reader, error);
 }
 
-enum store_status orders_replay(struct sql *db, const struct filter *filter,
-                                struct store_order *order, bool *decided)
+bool orders_replay(struct sql *db, const struct filter *filter,
+                   struct store_order *order)
 {
     struct store_order found;
-    enum store_status status;
 
-    *decided = false;
-    if (order->key[0] == '\0')
-        return STORE_OK;
-    status = find_key(db, filter, FILTER_BEGIN, order->key, &found, decided);
-    if (status != STORE_OK || !*decided)
-        return status;
+    if (order->key[0] == '\0' ||
+        !find_key(db, filter, FILTER_BEGIN, order->key, &found))
+        return false;
     if (found.product_id == order->product_id &&
         found.user_id == order->user_id && found.quantity == order->quantity) {
         *order = found;
@@ -214,7 +203,7 @@ enum store_status orders_replay(struct sql *db, const struct filter *filter,
     } else {
         order->status = STORE_KEY_REUSED;
     }
-    return STORE_OK;
+    return true;
 }
 
 /* The secret is compared as one machine word, which takes the same time
@@ -222,28 +211,25 @@ enum store_status orders_replay(struct sql *db, const struct filter *filter,
 enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order)
 {
-    struct sql_query *query;
-    enum store_status status;
     int64_t number, secret;
-    bool found = false;
 
     if (!parse_id(id, &number, &secret))
         return sql_fail(db, STORE_NO_ORDER, "this is no order id");
-    query = sql_query(db,
-                      "SELECT " ORDERS_COLUMNS
-                      " FROM orders WHERE number = ?1 AND secret = ?2",
-                      number, secret);
-    status = read_one(query, order, &found);
-    if (status == STORE_OK && !found)
-        return sql_fail(db, STORE_NO_ORDER, "no order has this id");
-    return status;
+    if (!read_one(sql_query(db,
+                            "SELECT " ORDERS_COLUMNS
+                            " FROM orders WHERE number = ?1 AND secret = ?2",
+                            number, secret),
+                  order))
+        sql_fail(db, STORE_NO_ORDER, "no order has this id");
+    return db->status;
 }
 
 enum store_status store_order_get(struct store_reader *reader, const char *id,
                                   struct store_order *order,
                                   struct store_error *error)
 {
-    return read_end(reader, orders_get(reader->db, id, order), error);
+    orders_get(reader->db, id, order);
+    return read_end(reader, error);
 }
 
 /* ---- writing ------------------------------------------------------------ */
@@ -299,7 +285,6 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     struct sql_query *query;
     struct store_order *order;
     int64_t numbers[MANY];
-    enum store_status status;
     bool held = false;
     size_t told = 0;
     int at = 1;
@@ -322,55 +307,47 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     }
     while (told < n && sql_next(query))
         rows[told++].order->number = sql_int(query, 0);
-    status = sql_end(query);
-    for (size_t i = 0; i < n && status == STORE_OK; i++) {
+    sql_end(query);
+    for (size_t i = 0; i < n && db->status == STORE_OK; i++) {
         order = rows[i].order;
         numbers[i] = order->number;
         if (order->number == 0)
             return sql_fail(db, STORE_IO, "an INSERT told too few numbers");
         format_id(order->number, rows[i].secret, order->id);
     }
-    if (status == STORE_OK)
-        *proof = (struct place_proof){numbers[n - 1], rows[n - 1].secret};
-    return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
+    if (db->status != STORE_OK)
+        return db->status;
+    *proof = (struct place_proof){numbers[n - 1], rows[n - 1].secret};
+    return held ? holds_insert(db, numbers, n) : STORE_OK;
 }
 
-enum store_status orders_find(struct sql *db, const struct place_proof *proof,
-                              bool *found)
+bool orders_find(struct sql *db, const struct place_proof *proof)
 {
-    enum store_status status;
     int64_t n = 0;
 
-    status = sql_first(sql_query(db,
-                                 "SELECT COUNT(*) FROM orders WHERE number = "
-                                 "?1 AND secret = ?2 " SQL_FOR_UPDATE,
-                                 proof->number, proof->secret),
-                       &n);
-    *found = n > 0;
-    return status;
+    sql_first(sql_query(db,
+                        "SELECT COUNT(*) FROM orders WHERE number = ?1 "
+                        "AND secret = ?2 " SQL_FOR_UPDATE,
+                        proof->number, proof->secret),
+              &n);
+    return n > 0;
 }
 
 /* A user's units are not counted while the product has no limit. */
-enum store_status orders_give_back(struct sql *db, struct store_order *order,
-                                   int64_t now, bool *given)
+bool orders_give_back(struct sql *db, struct store_order *order, int64_t now)
 {
-    enum store_status status;
-
-    status = sql_run(db,
-                     "UPDATE orders SET state = 1, cancelled_ms = ?2 "
-                     "WHERE number = ?1 AND state = 0",
-                     order->number, now);
-    *given = status == STORE_OK && db->changed > 0;
-    if (!*given)
-        return status;
+    sql_run(db,
+            "UPDATE orders SET state = 1, cancelled_ms = ?2 "
+            "WHERE number = ?1 AND state = 0",
+            order->number, now);
+    if (db->changed == 0)
+        return false;
     order->cancelled_ms = now;
     order->state = state_of(order, true, false);
-    status = segments_give_back(db, order->product_id, order->segment,
-                                order->quantity);
-    if (status != STORE_OK)
-        return status;
+    segments_give_back(db, order->product_id, order->segment, order->quantity);
     return sql_run(db, db->engine->words.give_units, order->number,
-                   order->product_id, order->user_id, order->quantity);
+                   order->product_id, order->user_id,
+                   order->quantity) == STORE_OK;
 }
 
 /* If the hold was not there to be ended, or the units are given back already, the order
@@ -379,73 +356,58 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
 {
     struct store_cancel *cancel = (struct store_cancel *)write;
     struct store_order *order = &cancel->order;
-    enum store_status status;
     int64_t now = now_ms();
-    bool done = true;
 
-    status = orders_get(db, cancel->id, order);
-    if (status == STORE_OK && order->pay_until_ms > 0) {
-        status = sql_clock(db, &now);
-        if (status == STORE_OK)
-            status = holds_end(db, write, order, now, &done);
-        if (status == STORE_OK && !done)
-            status = orders_get(db, cancel->id, order);
-        if (status == STORE_OK && !done && order->state != STORE_CANCELLED) {
+    if (orders_get(db, cancel->id, order) != STORE_OK)
+        return db->status;
+    if (order->pay_until_ms > 0) {
+        sql_clock(db, &now);
+        if (!holds_end(db, write, order, now) &&
+            orders_get(db, cancel->id, order) == STORE_OK &&
+            order->state != STORE_CANCELLED) {
             write->no = holds_winner(order);
             return STORE_OK;
         }
     }
-    if (status == STORE_OK)
-        status = orders_give_back(db, order, now, &done);
-    if (status == STORE_OK && !done)
-        status = orders_get(db, cancel->id, order);
-    order->replayed = !done;
-    return status;
+    if (!orders_give_back(db, order, now)) {
+        orders_get(db, cancel->id, order);
+        order->replayed = true;
+    }
+    return db->status;
 }
 
 /* ---- units per user ----------------------------------------------------- */
 
 /* The row's own condition is of its bucket alone, where there is more than one. */
-enum store_status purchases_take(struct sql *db, const struct filter *filter,
-                                 const struct store_order *order, int64_t limit,
-                                 bool *taken)
+bool purchases_take(struct sql *db, const struct filter *filter,
+                    const struct store_order *order, int64_t limit)
 {
-    enum store_status status = STORE_OK;
-    int64_t bought = 0;
+    int64_t bought = filter->next > 0 ? purchases_read(db, filter, order) : 0;
 
-    *taken = false;
-    if (filter->next > 0)
-        status = purchases_read(db, filter, order, &bought);
-    if (status != STORE_OK || order->quantity > limit - bought)
-        return status;
-    status = sql_run(db, db->engine->words.buy_units, filter->next,
-                     order->product_id, order->user_id, order->quantity, limit);
-    *taken = status == STORE_OK && db->changed > 0;
-    return status;
+    if (order->quantity > limit - bought)
+        return false;
+    sql_run(db, db->engine->words.buy_units, filter->next, order->product_id,
+            order->user_id, order->quantity, limit);
+    return db->changed > 0;
 }
 
 /* A product that is not counted is read without a filter, as one span. */
-enum store_status purchases_read(struct sql *db, const struct filter *filter,
-                                 const struct store_order *order,
-                                 int64_t *units)
+int64_t purchases_read(struct sql *db, const struct filter *filter,
+                       const struct store_order *order)
 {
     struct filter_span span = FILTER_BEGIN;
-    enum store_status status = STORE_OK;
+    int64_t units = 0, some;
     uint64_t hash = 0;
-    int64_t some;
 
     if (filter)
         hash = filter_user(filter, order->product_id, order->user_id);
-    *units = 0;
-    while (status == STORE_OK && filter_next(filter, hash, &span)) {
+    for (; filter_next(filter, hash, &span); units += some) {
         some = 0;
-        status =
-            sql_first(sql_query(db, db->engine->words.bought, span.oldest,
-                                span.newest, order->product_id, order->user_id),
-                      &some);
-        *units += some;
+        sql_first(sql_query(db, db->engine->words.bought, span.oldest,
+                            span.newest, order->product_id, order->user_id),
+                  &some);
     }
-    return status;
+    return units;
 }
 
 /*
@@ -455,19 +417,12 @@ enum store_status purchases_read(struct sql *db, const struct filter *filter,
  */
 enum store_status purchases_count(struct sql *db, int64_t product_id)
 {
-    enum store_status status;
-
-    status = sql_run(
-        db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
-        product_id);
-    if (status != STORE_OK || db->changed == 0)
-        return status;
-    status = segments_raise_terms(db, product_id);
+    sql_run(db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
+            product_id);
+    if (db->changed == 0)
+        return db->status;
+    segments_raise_terms(db, product_id);
     /* Left over from an earlier limit, and out of date since. */
-    if (status == STORE_OK)
-        status = sql_run(db, "DELETE FROM purchases WHERE product_id = ?1",
-                         product_id);
-    if (status != STORE_OK)
-        return status;
+    sql_run(db, "DELETE FROM purchases WHERE product_id = ?1", product_id);
     return sql_run(db, db->engine->words.count_units, product_id);
 }

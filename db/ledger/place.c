@@ -87,36 +87,32 @@ void place_forget(struct place *place)
     "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 AND terms = ?4"
 
 /* Tells the database what was taken from each segment. */
-static enum store_status flush(struct place *place)
+static void flush(struct place *place)
 {
-    enum store_status status = STORE_OK;
     struct rows *rows = &place->rows;
     struct rows_product *product;
     struct rows_segment *segment;
 
-    for (; rows->dirty && status == STORE_OK;
-         rows->dirty = rows->dirty->next_dirty) {
+    for (; rows->dirty; rows->dirty = rows->dirty->next_dirty) {
         product = rows->dirty;
         product->dirty = false;
-        for (size_t i = 0; i < product->n && status == STORE_OK; i++) {
+        for (size_t i = 0; i < product->n; i++) {
             segment = &product->at[i];
             if (segment->taken == 0)
                 continue;
-            status = sql_run(place->db, TAKE, product->id, segment->segment,
-                             segment->taken, segment->terms);
-            if (status == STORE_OK && place->db->changed != 1)
-                status = sql_conflict(
-                    place->db, "the stock or the terms changed meanwhile");
+            sql_run(place->db, TAKE, product->id, segment->segment,
+                    segment->taken, segment->terms);
+            if (place->db->status == STORE_OK && place->db->changed != 1)
+                sql_conflict(place->db,
+                             "the stock or the terms changed meanwhile");
             segment->taken = 0;
         }
     }
-    return status;
 }
 
 /* All that an order may ask by one statement, as this is what a lot of a single order
  * pays for. *found has room for as many segments as a product can have. */
-static enum store_status read_product(struct sql *db, int64_t id,
-                                      struct rows_product *found)
+static void read_product(struct sql *db, int64_t id, struct rows_product *found)
 {
     struct sql_query *query;
 
@@ -144,46 +140,44 @@ static enum store_status read_product(struct sql *db, int64_t id,
         found->counted = sql_int(query, 8) != 0;
         found->pay_within_s = sql_int(query, 9);
     }
-    return sql_end(query);
+    sql_end(query);
 }
 
 /* A product, read if it is not known: with room for all segments that it could have, and
- * then without. *product is NULL if there is none. */
-static enum store_status find_product(struct place *place, int64_t id,
-                                      struct rows_product **product)
+ * then without. NULL: there is none. */
+static struct rows_product *find_product(struct place *place, int64_t id)
 {
     const size_t size = sizeof(struct rows_segment);
     struct rows *rows = &place->rows;
-    enum store_status status = STORE_OK;
     struct rows_product *found, *smaller;
+    struct sql *db = place->db;
 
-    HASH_FIND(hh, rows->products, &id, sizeof(id), *product);
-    if (*product)
-        return STORE_OK;
+    HASH_FIND(hh, rows->products, &id, sizeof(id), found);
+    if (found)
+        return found;
     found = calloc(1, sizeof(*found) + STORE_SEGMENTS_MAX * size);
-    if (!found)
-        return sql_fail(place->db, STORE_IO, "out of memory");
-    status = read_product(place->db, id, found);
-    if (status == STORE_OK && found->n > 0 && !found->counted) {
-        status = purchases_count(place->db, id);
-        if (status == STORE_OK)
-            status = read_product(place->db, id, found);
+    if (found)
+        read_product(db, id, found);
+    if (found && found->n > 0 && !found->counted) {
+        purchases_count(db, id);
+        read_product(db, id, found);
     }
-    if (status != STORE_OK || found->n == 0) {
+    if (found && (db->status != STORE_OK || found->n == 0)) {
         free(found);
-        return status;
+        return NULL;
     }
-    smaller = realloc(found, sizeof(*found) + found->n * size);
-    if (smaller)
+    smaller = found ? realloc(found, sizeof(*found) + found->n * size) : NULL;
+    if (smaller) {
         found = smaller;
-    HASH_ADD(hh, rows->products, id, sizeof(found->id), found);
-    if (!found->hh.tbl) {
+        HASH_ADD(hh, rows->products, id, sizeof(found->id), found);
+    }
+    if (!smaller || !found->hh.tbl) {
         free(found);
-        return sql_fail(place->db, STORE_IO, "out of memory");
+        sql_fail(db, STORE_IO, "out of memory");
+        return NULL;
     }
     rows->n += 1 + found->n;
-    *product = found;
-    return STORE_OK;
+    return found;
 }
 
 /* NULL: not in use. Segments are in order, so none stands behind its number's place. */
@@ -218,15 +212,13 @@ static struct rows_segment *richest_of(struct rows_product *product,
  * refers to, in a server that has locks for rows; two instances that had both
  * done so would wait for each other.
  */
-static enum store_status write_pending(struct place *place)
+static void write_pending(struct place *place)
 {
-    enum store_status status = flush(place);
-    size_t n = place->pending_n;
-
+    flush(place);
+    if (place->pending_n > 0)
+        orders_insert(place->db, place->pending, place->pending_n,
+                      &place->proof);
     place->pending_n = 0;
-    if (status == STORE_OK && n > 0)
-        status = orders_insert(place->db, place->pending, n, &place->proof);
-    return status;
 }
 
 /* May the order be sold, as far as the sale and its units go? FROM is its
@@ -252,32 +244,26 @@ static void judge(const struct place *place, struct rows_product *product,
 }
 
 /* An order without a lock hears whether it would be sold. */
-static enum store_status foresee(struct place *place,
-                                 const struct rows_product *product,
-                                 struct store_order *order)
+static void foresee(struct place *place, const struct rows_product *product,
+                    struct store_order *order)
 {
-    enum store_status status = STORE_OK;
-    int64_t bought = 0;
+    int64_t limit = product->limit_per_user;
 
-    if (product->limit_per_user > 0)
-        status = purchases_read(place->db, &place->keys.filter, order, &bought);
     order->status = STORE_NEEDS_LOCK;
-    if (product->limit_per_user > 0 &&
-        order->quantity > product->limit_per_user - bought)
+    if (limit > 0 &&
+        order->quantity >
+            limit - purchases_read(place->db, &place->keys.filter, order))
         order->status = STORE_LIMIT;
-    return status;
 }
 
 /* Moves what is missing from the richest others into the order's segment. */
-static enum store_status gather(struct place *place,
-                                struct rows_product *product,
-                                struct rows_segment *into, int64_t quantity)
+static void gather(struct place *place, struct rows_product *product,
+                   struct rows_segment *into, int64_t quantity)
 {
-    enum store_status status = STORE_OK;
     struct rows_segment *richest;
     int64_t units;
 
-    while (status == STORE_OK && into->stock < quantity) {
+    while (into->stock < quantity) {
         richest = richest_of(product, into);
         assert(richest); /* all together have enough */
         units = quantity - into->stock;
@@ -285,31 +271,27 @@ static enum store_status gather(struct place *place,
             units = richest->stock;
         richest->stock -= units;
         into->stock += units;
-        status = segments_move(place->db, product->id, richest->segment,
-                               into->segment, units);
+        segments_move(place->db, product->id, richest->segment, into->segment,
+                      units);
     }
-    return status;
 }
 
 /* The row of a lock that is kept need not be read for each lot. */
-static enum store_status announce(struct place *place)
+static void announce(struct place *place)
 {
     const struct store_fence *fence = place->lot->fence;
-    enum store_status status;
 
     if (fence_token(fence) == 0 ||
         (fence->token == place->announced.token &&
          strcmp(fence->name, place->announced.name) == 0 &&
          strcmp(fence_owner(fence), place->announced.owner) == 0))
-        return STORE_OK;
+        return;
     place->announced.token = 0;
-    status = fence_stamp(place->db, fence);
-    if (status != STORE_OK)
-        return status;
+    if (fence_stamp(place->db, fence) != STORE_OK)
+        return;
     place->announced.token = fence->token;
     (void)stpcpy(place->announced.name, fence->name); /* fence_valid() */
     (void)stpcpy(place->announced.owner, fence_owner(fence));
-    return STORE_OK;
 }
 
 /*
@@ -320,30 +302,25 @@ static enum store_status announce(struct place *place)
  * the lock of a product that does not exist must not get a row, or anybody
  * could fill the table.
  */
-static enum store_status sell(struct place *place, struct rows_product *product,
-                              struct rows_segment *from,
-                              struct store_order *order)
+static void sell(struct place *place, struct rows_product *product,
+                 struct rows_segment *from, struct store_order *order)
 {
-    enum store_status status = STORE_OK;
-    bool taken = true;
-
     if (!place->stamped)
-        status = announce(place);
-    place->stamped = status == STORE_OK;
-    if (status == STORE_OK && product->limit_per_user > 0)
-        status = purchases_take(place->db, &place->keys.filter, order,
-                                product->limit_per_user, &taken);
-    if (status == STORE_OK && !taken)
+        announce(place);
+    place->stamped = true;
+    if (place->db->status != STORE_OK) /* what is known here stays as it is */
+        return;
+    if (product->limit_per_user > 0 &&
+        !purchases_take(place->db, &place->keys.filter, order,
+                        product->limit_per_user)) {
         order->status = STORE_LIMIT;
-    if (status != STORE_OK || !taken)
-        return status;
-    status = gather(place, product, from, order->quantity);
+        return;
+    }
+    gather(place, product, from, order->quantity);
     place->held |= product->pay_within_s > 0;
-    if (status == STORE_OK && product->pay_within_s > 0)
-        status = holds_promise(place->db, product->pay_within_s,
-                               &place->clock_ms, order);
-    if (status != STORE_OK)
-        return status;
+    if (product->pay_within_s > 0)
+        holds_promise(place->db, product->pay_within_s, &place->clock_ms,
+                      order);
     assert(from->stock >= order->quantity);
     from->stock -= order->quantity;
     from->taken += order->quantity;
@@ -359,43 +336,40 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     filter_sold(&place->keys.filter, order);
     place->pending[place->pending_n++] = (struct orders_row){
         .order = order, .limit_per_user = product->limit_per_user};
-    return place->pending_n < PLACE_ROWS_MAX ? STORE_OK : write_pending(place);
+    if (place->pending_n == PLACE_ROWS_MAX)
+        write_pending(place);
 }
 
 /* The key comes first of all: a buyer gets the same answer again, also when by
  * now everything is sold or the sale is over. An order with the same key may be of the
  * same batch: a row that waits to be written is not found in the table. */
-static enum store_status place_order(struct place *place,
-                                     struct store_order *order)
+static void place_order(struct place *place, struct store_order *order)
 {
     struct rows_product *product;
-    enum store_status status = STORE_OK;
     struct rows_segment *from;
-    bool decided = false, is_new;
+    bool is_new;
 
     if (!orders_reset(order))
-        return STORE_OK;
+        return;
     is_new = order->key[0] == '\0' || keys_take_new(&place->keys, order->key);
     for (size_t i = 0; !is_new && i < place->pending_n; i++)
         if (!strcmp(place->pending[i].order->key, order->key))
-            status = write_pending(place);
-    if (!is_new && status == STORE_OK)
-        status = orders_replay(place->db, &place->keys.filter, order, &decided);
-    if (status != STORE_OK || decided)
-        return status;
-    status = find_product(place, order->product_id, &product);
-    if (status != STORE_OK)
-        return status;
+            write_pending(place);
+    if (!is_new && orders_replay(place->db, &place->keys.filter, order))
+        return;
+    product = find_product(place, order->product_id);
     if (!product) {
         order->status = STORE_NO_PRODUCT;
-        return STORE_OK;
+        return;
     }
     from = find_segment(product, order->segment);
     judge(place, product, from, order);
     if (order->status != STORE_OK)
-        return STORE_OK;
-    return place->lot->unlocked ? foresee(place, product, order)
-                                : sell(place, product, from, order);
+        return;
+    if (place->lot->unlocked)
+        foresee(place, product, order);
+    else
+        sell(place, product, from, order);
 }
 
 /* ---- a lot -------------------------------------------------------------- */
@@ -419,42 +393,35 @@ static void begin(struct place *place, struct sql *db)
 static enum store_status place_lot(struct place *place,
                                    const struct store_lot *lot)
 {
-    enum store_status status = STORE_OK;
-
     place->now_ms = now_ms();
     place->clock_ms = 0;
     place->lot = lot;
     place->stamped = false;
-    for (size_t i = 0; i < lot->n && status == STORE_OK; i++)
-        status = place_order(place, lot->orders[i]);
-    return status;
+    for (size_t i = 0; i < lot->n && place->db->status == STORE_OK; i++)
+        place_order(place, lot->orders[i]);
+    return place->db->status;
 }
 
 /* Writes what still waits. Only then do all have numbers, and what is known is how the
  * database will be once it is committed: others could not change anything meanwhile. */
-static enum store_status end(struct place *place)
+static void end(struct place *place)
 {
-    enum store_status status = write_pending(place);
-
-    if (status != STORE_OK)
-        return status;
+    write_pending(place);
+    if (place->db->status != STORE_OK)
+        return;
     place->rows.changes = place->db->changes;
     place->rows.epoch = place->db->epoch;
-    return STORE_OK;
 }
 
 enum store_status place_alone(struct place *place, struct sql *db,
                               const struct store_lot *lot)
 {
-    enum store_status status;
-
     begin(place, db);
-    status = place_lot(place, lot);
-    if (status == STORE_OK)
-        status = end(place);
-    if (status != STORE_OK)
+    place_lot(place, lot);
+    end(place);
+    if (db->status != STORE_OK)
         place_forget(place);
-    return status;
+    return db->status;
 }
 
 void place_fail(struct store_lot *lot, enum store_status status)
@@ -516,24 +483,25 @@ static void tell_placed(const struct place *place, const struct store_lot *lot,
 }
 
 /* A fault of this lot alone does not end the transaction. */
-static enum store_status decide(struct place *place, struct store_lot *lot)
+static void decide(struct place *place, struct store_lot *lot)
 {
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
     if (!lot->unlocked && !fence_valid(lot->fence, sql_error(place->db))) {
         place_fail(lot, STORE_MISUSE);
-        return STORE_OK;
+        return;
     }
-    if (step_begin(place->step, "place", product_id) == STORE_FAIL)
-        return sql_fail(place->db, STORE_IO, "place failed on purpose");
+    if (step_begin(place->step, "place", product_id) == STORE_FAIL) {
+        sql_fail(place->db, STORE_IO, "place failed on purpose");
+        return;
+    }
     lot->status = place_lot(place, lot);
     if (lot->status == STORE_STALE_FENCE)
-        place_fail(lot, STORE_STALE_FENCE);
+        place_fail(lot, sql_clear(place->db));
     else if (lot->status == STORE_OK && lot->unlocked)
         lot->wrongly_known = wrongly_known(place, lot);
     tell_placed(place, lot, product_id);
-    return lot->status == STORE_STALE_FENCE ? STORE_OK : lot->status;
 }
 
 /* In the lot's segment, 0 if it is not in use; -1 = not known. */
@@ -555,20 +523,17 @@ static int64_t units_left(const struct place *place,
 
 enum store_status place_lots(struct place *place, struct sql *db)
 {
-    enum store_status status = STORE_OK;
-
     begin(place, db);
     if (db->engine->far)
-        status = keys_ask(&place->keys, db, place->lots, place->lots_n);
-    for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
-        status = decide(place, &place->lots[i]);
-    if (status == STORE_OK)
-        status = end(place);
+        keys_ask(&place->keys, db, place->lots, place->lots_n);
+    for (size_t i = 0; i < place->lots_n && db->status == STORE_OK; i++)
+        decide(place, &place->lots[i]);
+    end(place);
     place->keys.asked = false;
     /* A lot may move units out of the segment of one before it. */
     for (size_t i = 0; i < place->lots_n; i++)
         place->lots[i].left = units_left(place, &place->lots[i]);
-    return status;
+    return db->status;
 }
 
 /* If the transaction failed, what the lots were told before is void. */

@@ -33,28 +33,23 @@ struct trial {
 };
 
 /* TEXT has the fence's name as ?1. */
-static enum store_status run_fence(struct sql *db, const char *text,
-                                   const struct trial *trial)
+static void run_fence(struct sql *db, const char *text,
+                      const struct trial *trial)
 {
-    return sql_finish(sql_bind_text(sql_query(db, text), 1, trial->fence));
+    sql_finish(sql_bind_text(sql_query(db, text), 1, trial->fence));
 }
 
 /* A stock with its last bit turned is in range as well, and another one. */
-static enum store_status write_order(struct sql *db, const struct trial *trial)
+static void write_order(struct sql *db, const struct trial *trial)
 {
-    enum store_status status = sql_run(db, "SAVEPOINT trial");
-
-    for (int units = 1; units <= 2 && status == STORE_OK; units++)
-        status = sql_run(db, db->engine->words.buy_units, trial->number,
-                         trial->product_id, trial->number, 1, 2);
-    if (status == STORE_OK)
-        status = sql_run(db,
-                         "UPDATE segments SET stock = ?3 "
-                         "WHERE product_id = ?1 AND segment = ?2",
-                         trial->product_id, trial->segment, trial->stock ^ 1);
-    if (status != STORE_OK)
-        return status;
-    status = sql_finish(sql_bind_text(
+    for (int units = 1; units <= 2; units++)
+        sql_run(db, db->engine->words.buy_units, trial->number,
+                trial->product_id, trial->number, 1, 2);
+    sql_run(db,
+            "UPDATE segments SET stock = ?3 "
+            "WHERE product_id = ?1 AND segment = ?2",
+            trial->product_id, trial->segment, trial->stock ^ 1);
+    sql_finish(sql_bind_text(
         sql_query(db,
                   "INSERT INTO orders (number, secret, product_id, "
                   "segment, user_id, quantity, price_cents, "
@@ -63,65 +58,54 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
                   "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
                   trial->number, trial->product_id, trial->segment, now_ms()),
         5, trial->key));
-    if (status != STORE_OK)
-        return status;
-    return sql_run(db,
-                   "INSERT INTO holds (number, pay_until_ms, quantity) "
-                   "VALUES (?1, 1, 1)",
-                   trial->number);
+    sql_run(db,
+            "INSERT INTO holds (number, pay_until_ms, quantity) "
+            "VALUES (?1, 1, 1)",
+            trial->number);
 }
 
-static enum store_status draw(struct sql *db, struct trial *trial)
+static void draw(struct sql *db, struct trial *trial)
 {
-    uint64_t bits;
+    uint64_t bits = 0;
 
     if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+        sql_fail(db, STORE_IO, "the kernel gives no randomness");
     *trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
     snprintf(trial->fence, sizeof(trial->fence), FENCE, bits);
     snprintf(trial->key, sizeof(trial->key), "readyz-%0*" PRIx64,
              STORE_KEY_BYTES_MAX - 7, bits);
-    return STORE_OK;
 }
 
 enum store_status probe_flush(struct sql *db)
 {
     struct trial trial;
-    enum store_status status = draw(db, &trial);
 
-    if (status == STORE_OK)
-        status = run_fence(db, db->engine->words.take_room, &trial);
-    if (status == STORE_OK)
-        status = run_fence(db, db->engine->words.free_room, &trial);
-    return status;
+    draw(db, &trial);
+    run_fence(db, db->engine->words.take_room, &trial);
+    run_fence(db, db->engine->words.free_room, &trial);
+    return db->status;
 }
 
 enum store_status probe_write(struct sql *db)
 {
     struct trial trial;
-    enum store_status status = draw(db, &trial);
     int64_t version = 0;
 
-    if (status == STORE_OK)
-        status = schema_inspect(db, &version);
-    if (status == STORE_OK)
-        status = run_fence(db, db->engine->words.take_room, &trial);
-    if (status == STORE_OK)
-        status = run_fence(db,
-                           "UPDATE fences SET token = token + 1, "
-                           "writes = writes + 1 WHERE name = ?1",
-                           &trial);
-    if (status == STORE_OK)
-        status = run_fence(db, db->engine->words.free_room, &trial);
-    if (status == STORE_OK)
-        status =
-            sql_first(sql_query(db, "SELECT product_id, segment, stock "
-                                    "FROM segments LIMIT 1 " SQL_FOR_UPDATE),
-                      &trial.product_id, &trial.segment, &trial.stock);
-    if (status != STORE_OK || trial.product_id == 0)
-        return status;
-    status = write_order(db, &trial);
-    if (status == STORE_OK)
-        status = sql_run(db, "ROLLBACK TO SAVEPOINT trial");
-    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT trial") : status;
+    draw(db, &trial);
+    schema_inspect(db, &version);
+    run_fence(db, db->engine->words.take_room, &trial);
+    run_fence(db,
+              "UPDATE fences SET token = token + 1, writes = writes + 1 "
+              "WHERE name = ?1",
+              &trial);
+    run_fence(db, db->engine->words.free_room, &trial);
+    sql_first(sql_query(db, "SELECT product_id, segment, stock "
+                            "FROM segments LIMIT 1 " SQL_FOR_UPDATE),
+              &trial.product_id, &trial.segment, &trial.stock);
+    if (trial.product_id == 0)
+        return db->status;
+    sql_run(db, "SAVEPOINT trial");
+    write_order(db, &trial);
+    sql_run(db, "ROLLBACK TO SAVEPOINT trial");
+    return sql_run(db, "RELEASE SAVEPOINT trial");
 }

@@ -51,12 +51,11 @@ enum store_status products_get(struct sql *db, int64_t id,
     struct sql_query *query =
         sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
     bool found = sql_next(query);
-    enum store_status status;
 
     if (found)
         read_row(query, product);
-    status = sql_end(query);
-    return status == STORE_OK && !found ? products_none(db, id) : status;
+    return sql_end(query) == STORE_OK && !found ? products_none(db, id)
+                                                : db->status;
 }
 
 /* Nobody else changes the product until the transaction ends. The sums must be read by a
@@ -65,10 +64,8 @@ enum store_status products_get(struct sql *db, int64_t id,
 static enum store_status lock(struct sql *db, int64_t id,
                               struct store_product *product)
 {
-    enum store_status status = sql_run(
-        db, "SELECT id FROM products WHERE id = ?1 " SQL_FOR_UPDATE, id);
-
-    return status == STORE_OK ? products_get(db, id, product) : status;
+    sql_run(db, "SELECT id FROM products WHERE id = ?1 " SQL_FOR_UPDATE, id);
+    return products_get(db, id, product);
 }
 
 enum store_status store_product_list(struct store_reader *reader, int64_t after,
@@ -82,7 +79,8 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
     *n_found = 0;
     while (*n_found < n && sql_next(query))
         read_row(query, &products[(*n_found)++]);
-    return read_end(reader, sql_end(query), error);
+    sql_end(query);
+    return read_end(reader, error);
 }
 
 enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
@@ -103,28 +101,23 @@ enum store_status store_product_segments(struct store_reader *reader,
                                          struct store_segments *segments,
                                          struct store_error *error)
 {
-    enum store_status status = sql_begin_reading(reader->db);
     struct sql_query *query;
 
-    if (status == STORE_OK)
-        status = products_get(reader->db, product_id, product);
-    if (status == STORE_OK) {
-        segments->n = 0;
-        query = sql_query(reader->db,
-                          "SELECT segment, initial, stock FROM segments "
-                          "WHERE product_id = ?1 AND active "
-                          "ORDER BY segment",
-                          product_id);
-        while (segments->n < STORE_SEGMENTS_MAX && sql_next(query))
-            segments->at[segments->n++] = (struct store_segment){
-                .segment = sql_int(query, 0),
-                .initial = sql_int(query, 1),
-                .stock = sql_int(query, 2),
-            };
-        status = sql_end(query);
-    }
-    (void)sql_rollback(reader->db);
-    return read_end(reader, status, error);
+    segments->n = 0;
+    sql_begin_reading(reader->db);
+    products_get(reader->db, product_id, product);
+    query = sql_query(reader->db,
+                      "SELECT segment, initial, stock FROM segments "
+                      "WHERE product_id = ?1 AND active ORDER BY segment",
+                      product_id);
+    while (segments->n < STORE_SEGMENTS_MAX && sql_next(query))
+        segments->at[segments->n++] =
+            (struct store_segment){.segment = sql_int(query, 0),
+                                   .initial = sql_int(query, 1),
+                                   .stock = sql_int(query, 2)};
+    sql_end(query);
+    sql_rollback(reader->db);
+    return read_end(reader, error);
 }
 
 /* There is an index of just the stranded, which are none as a rule. Many products
@@ -133,47 +126,36 @@ enum store_status store_units_left(struct store_reader *reader,
                                    struct store_units *units,
                                    struct store_error *error)
 {
-    struct sql_query *query = sql_query(
-        reader->db, "SELECT IFNULL(SUM(stock + 0e0), 0), "
-                    "(SELECT IFNULL(SUM(stock + 0e0), 0) FROM segments "
-                    "WHERE active = 0 AND stock > 0), "
-                    "(SELECT IFNULL(SUM(quantity + 0e0), 0) FROM holds) "
-                    "FROM segments");
-
-    return read_end(
-        reader, sql_first(query, &units->left, &units->stranded, &units->held),
-        error);
+    sql_first(sql_query(reader->db,
+                        "SELECT IFNULL(SUM(stock + 0e0), 0), "
+                        "(SELECT IFNULL(SUM(stock + 0e0), 0) FROM segments "
+                        "WHERE active = 0 AND stock > 0), "
+                        "(SELECT IFNULL(SUM(quantity + 0e0), 0) FROM holds) "
+                        "FROM segments"),
+              &units->left, &units->stranded, &units->held);
+    return read_end(reader, error);
 }
 
 /* ---- segments: moving --------------------------------------------------- */
 
 /* UNITS below 0: takes them off, if they are there. An order that gathers has read the
  * stock without a lock, so another instance may have sold it meanwhile. */
-static enum store_status add(struct sql *db, int64_t product_id,
-                             int64_t segment, int64_t units)
+static void add(struct sql *db, int64_t product_id, int64_t segment,
+                int64_t units)
 {
-    enum store_status status;
-
-    status = sql_run(db,
-                     "UPDATE segments SET initial = initial + ?3, "
-                     "stock = stock + ?3 WHERE product_id = ?1 "
-                     "AND segment = ?2 AND stock + ?3 >= 0",
-                     product_id, segment, units);
-    return status == STORE_OK && db->changed != 1
-               ? sql_conflict(db, "a segment's stock changed meanwhile")
-               : status;
+    sql_run(db,
+            "UPDATE segments SET initial = initial + ?3, stock = stock + ?3 "
+            "WHERE product_id = ?1 AND segment = ?2 AND stock + ?3 >= 0",
+            product_id, segment, units);
+    if (db->status == STORE_OK && db->changed != 1)
+        sql_conflict(db, "a segment's stock changed meanwhile");
 }
 
 enum store_status segments_move(struct sql *db, int64_t product_id,
                                 int64_t from, int64_t to, int64_t units)
 {
-    enum store_status status;
-
-    status = add(db, product_id, from, -units);
-    if (status == STORE_OK)
-        status = add(db, product_id, to, units);
-    if (status != STORE_OK)
-        return status;
+    add(db, product_id, from, -units);
+    add(db, product_id, to, units);
     return sql_run(db,
                    "INSERT INTO transfers (product_id, from_segment, "
                    "to_segment, units, created_ms) "
@@ -185,32 +167,27 @@ enum store_status segments_give_back(struct sql *db, int64_t product_id,
                                      int64_t segment, int64_t units)
 {
     int64_t active = -1, poorest = segment;
-    enum store_status status;
 
-    status = sql_run(db,
-                     "UPDATE segments SET stock = stock + ?3 "
-                     "WHERE product_id = ?1 AND segment = ?2",
-                     product_id, segment, units);
-    if (status == STORE_OK)
-        status = sql_first(sql_query(db,
-                                     "SELECT active FROM segments "
-                                     "WHERE product_id = ?1 AND segment = ?2",
-                                     product_id, segment),
-                           &active);
-    if (status == STORE_OK && active < 0)
+    sql_run(db,
+            "UPDATE segments SET stock = stock + ?3 "
+            "WHERE product_id = ?1 AND segment = ?2",
+            product_id, segment, units);
+    sql_first(sql_query(db,
+                        "SELECT active FROM segments "
+                        "WHERE product_id = ?1 AND segment = ?2",
+                        product_id, segment),
+              &active);
+    if (db->status != STORE_OK || active > 0)
+        return db->status;
+    if (active < 0)
         return sql_fail(db, STORE_MISUSE, "the order's segment is gone");
-    if (status != STORE_OK || active)
-        return status;
-    status = sql_first(
-        sql_query(db,
-                  "SELECT segment FROM segments WHERE product_id = ?1 "
-                  "AND active ORDER BY stock, segment "
-                  "LIMIT 1 " SQL_FOR_UPDATE,
-                  product_id),
-        &poorest);
-    if (status == STORE_OK)
-        status = segments_move(db, product_id, segment, poorest, units);
-    return status;
+    sql_first(sql_query(db,
+                        "SELECT segment FROM segments WHERE product_id = ?1 "
+                        "AND active ORDER BY stock, segment "
+                        "LIMIT 1 " SQL_FOR_UPDATE,
+                        product_id),
+              &poorest);
+    return segments_move(db, product_id, segment, poorest, units);
 }
 
 enum store_status segments_raise_terms(struct sql *db, int64_t product_id)
@@ -234,10 +211,9 @@ struct deal {
 
 /* Looks at all; makes those of the first N that are not there yet; and brings
  * the new units in, at segment 0. */
-static enum store_status prepare(struct sql *db, struct deal *deal, int64_t n,
-                                 int64_t new_units)
+static void prepare(struct sql *db, struct deal *deal, int64_t n,
+                    int64_t new_units)
 {
-    enum store_status status;
     struct sql_query *query;
 
     query = sql_query(db,
@@ -248,20 +224,19 @@ static enum store_status prepare(struct sql *db, struct deal *deal, int64_t n,
         deal->stock[deal->n] = sql_int(query, 0);
         deal->total += deal->stock[deal->n++];
     }
-    status = sql_end(query);
-    for (; (int64_t)deal->n < n && status == STORE_OK; deal->n++)
-        status = sql_run(db,
-                         "INSERT INTO segments (product_id, segment, "
-                         "initial, stock, active) VALUES (?1, ?2, 0, 0, 0)",
-                         deal->product_id, (int64_t)deal->n);
-    if (status == STORE_OK && new_units > 0)
-        status = add(db, deal->product_id, 0, new_units);
+    sql_end(query);
+    for (; (int64_t)deal->n < n; deal->n++)
+        sql_run(db,
+                "INSERT INTO segments (product_id, segment, "
+                "initial, stock, active) VALUES (?1, ?2, 0, 0, 0)",
+                deal->product_id, (int64_t)deal->n);
+    if (new_units > 0)
+        add(db, deal->product_id, 0, new_units);
     deal->stock[0] += new_units;
     deal->total += new_units;
     deal->width = deal->total < n ? deal->total : n;
     if (deal->width < 1)
         deal->width = 1;
-    return status;
 }
 
 /* The units that a segment has too many; below 0: too few. */
@@ -274,13 +249,12 @@ static int64_t surplus(const struct deal *deal, size_t segment)
     return deal->stock[segment] - (at < deal->width ? share : 0);
 }
 
-static enum store_status level(struct sql *db, struct deal *deal)
+static void level(struct sql *db, struct deal *deal)
 {
-    enum store_status status = STORE_OK;
     size_t from = 0, to = 0;
     int64_t more, less, units;
 
-    while (status == STORE_OK) {
+    while (db->status == STORE_OK) {
         while (from < deal->n && surplus(deal, from) <= 0)
             from++;
         while (to < deal->n && surplus(deal, to) >= 0)
@@ -291,13 +265,11 @@ static enum store_status level(struct sql *db, struct deal *deal)
         more = surplus(deal, from);
         less = -surplus(deal, to);
         units = more < less ? more : less;
-        status = segments_move(db, deal->product_id, (int64_t)from, (int64_t)to,
-                               units);
+        segments_move(db, deal->product_id, (int64_t)from, (int64_t)to, units);
         deal->stock[from] -= units;
         deal->stock[to] += units;
         deal->changed = true;
     }
-    return status;
 }
 
 /*
@@ -310,26 +282,20 @@ static enum store_status deal_out(struct sql *db, int64_t product_id, int64_t n,
                                   int64_t new_units, bool *changed)
 {
     struct deal deal = {.product_id = product_id};
-    enum store_status status;
 
-    status = prepare(db, &deal, n, new_units);
-    if (status == STORE_OK)
-        status = sql_run(db,
-                         "UPDATE segments SET active = (segment < ?2) "
-                         "WHERE product_id = ?1 "
-                         "AND active <> (segment < ?2)",
-                         product_id, deal.width);
-    if (status != STORE_OK)
-        return status;
+    prepare(db, &deal, n, new_units);
+    sql_run(db,
+            "UPDATE segments SET active = (segment < ?2) "
+            "WHERE product_id = ?1 AND active <> (segment < ?2)",
+            product_id, deal.width);
     deal.changed = db->changed > 0;
-    status = level(db, &deal);
-    if (status == STORE_OK && deal.changed)
-        status =
-            sql_run(db, "UPDATE products SET epoch = epoch + 1 WHERE id = ?1",
-                    product_id);
+    level(db, &deal);
+    if (deal.changed)
+        sql_run(db, "UPDATE products SET epoch = epoch + 1 WHERE id = ?1",
+                product_id);
     if (changed)
         *changed = deal.changed;
-    return status;
+    return db->status;
 }
 
 /* ---- the verbs ---------------------------------------------------------- */
@@ -360,10 +326,7 @@ static int64_t *number_of(struct store_product *product,
 static enum store_status create(struct sql *db,
                                 const struct store_product *product)
 {
-    struct sql_query *query;
-    enum store_status status;
-
-    query = sql_query(
+    struct sql_query *query = sql_query(
         db,
         "INSERT INTO products (id, price_cents, limit_per_user, opens_ms, "
         "ends_ms, first_units, segments, created_ms, pay_within_s, name) "
@@ -371,9 +334,8 @@ static enum store_status create(struct sql *db,
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->initial,
         product->segments, now_ms(), product->pay_within_s);
-    status = sql_finish(sql_bind_text(query, 10, product->name));
-    if (status != STORE_OK)
-        return status;
+
+    sql_finish(sql_bind_text(query, 10, product->name));
     return deal_out(db, product->id, product->segments, product->initial, NULL);
 }
 
@@ -388,7 +350,6 @@ static enum store_status update(struct sql *db,
 {
     bool resized = product->segments != old->segments;
     struct sql_query *query;
-    enum store_status status;
 
     if (product->initial != old->initial)
         return sql_fail(db, STORE_STOCK_FIXED,
@@ -404,12 +365,10 @@ static enum store_status update(struct sql *db,
         product->opens_ms, product->ends_ms, product->segments, resized,
         old->limit_per_user > 0 || product->limit_per_user == 0,
         product->pay_within_s);
-    status = sql_finish(sql_bind_text(query, 10, product->name));
-    if (status == STORE_OK)
-        status = segments_raise_terms(db, product->id);
-    if (status == STORE_OK && resized)
-        status = deal_out(db, product->id, product->segments, 0, NULL);
-    return status;
+    sql_finish(sql_bind_text(query, 10, product->name));
+    segments_raise_terms(db, product->id);
+    return resized ? deal_out(db, product->id, product->segments, 0, NULL)
+                   : db->status;
 }
 
 /* A put must name each field, but for the stock, that the product has set. */
@@ -420,13 +379,12 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     const struct number *number = numbers,
                         *end = numbers + sizeof(numbers) / sizeof(*numbers);
     unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_STOCK;
-    enum store_status status;
     bool found, valid = in_range(change->product.id, 1);
 
-    status = lock(db, change->product.id, &old);
-    found = status == STORE_OK;
-    if (!found && (status != STORE_NO_PRODUCT || change->patch))
-        return status;
+    found = lock(db, change->product.id, &old) == STORE_OK;
+    if (!found && (db->status != STORE_NO_PRODUCT || change->patch))
+        return db->status;
+    sql_clear(db);
     if (found ? change->only_new : change->only_there)
         return sql_fail(db, STORE_CONDITION, "product %" PRId64 " is%s there",
                         change->product.id, found ? "" : " not");
@@ -462,9 +420,10 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     if (product.ends_ms != 0 && product.ends_ms <= product.opens_ms)
         return sql_fail(db, STORE_WINDOW,
                         "a product needs an end after its opening");
-    status = found ? update(db, &product, &old) : create(db, &product);
-    if (status != STORE_OK)
-        return status;
+    if (found)
+        update(db, &product, &old);
+    else
+        create(db, &product);
     return products_get(db, product.id, &change->product);
 }
 
@@ -473,21 +432,19 @@ static enum store_status replay(struct sql *db, struct store_restock *restock)
 {
     int64_t product_id = 0, quantity = 0; /* no restock has these */
     struct sql_query *query;
-    enum store_status status;
 
     restock->replayed = false;
     if (restock->key[0] == '\0')
-        return STORE_OK;
+        return db->status;
     query = sql_query(db, "SELECT product_id, quantity FROM restocks "
                           "WHERE `key` = ?1");
-    status = sql_first(sql_bind_text(query, 1, restock->key), &product_id,
-                       &quantity);
+    sql_first(sql_bind_text(query, 1, restock->key), &product_id, &quantity);
     restock->replayed = quantity > 0;
-    if (status == STORE_OK && restock->replayed &&
+    if (restock->replayed &&
         (product_id != restock->product_id || quantity != restock->quantity))
         return sql_fail(db, STORE_KEY_REUSED,
                         "the key belongs to another restock");
-    return status;
+    return db->status;
 }
 
 enum store_status segments_restock(struct sql *db, struct store_write *write)
@@ -495,7 +452,6 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
     struct store_restock *restock = (struct store_restock *)write;
     struct store_product *product = &restock->product;
     struct sql_query *query;
-    enum store_status status;
 
     if (!in_range(restock->quantity, 1) ||
         !memchr(restock->key, '\0', sizeof(restock->key)))
@@ -503,11 +459,9 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
                         "a restock adds 1 to 2^53-1 units, under a key of "
                         "up to %d bytes",
                         STORE_KEY_BYTES_MAX);
-    status = lock(db, restock->product_id, product);
-    if (status == STORE_OK)
-        status = replay(db, restock);
-    if (status != STORE_OK || restock->replayed)
-        return status;
+    lock(db, restock->product_id, product);
+    if (replay(db, restock) != STORE_OK || restock->replayed)
+        return db->status;
     if (restock->quantity > STORE_NUMBER_MAX - product->initial ||
         restock->quantity > STORE_NUMBER_MAX - product->stock)
         return sql_fail(db, STORE_RANGE,
@@ -518,23 +472,19 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
                       "INSERT INTO restocks (product_id, quantity, "
                       "created_ms, `key`) VALUES (?1, ?2, ?3, ?4)",
                       restock->product_id, restock->quantity, now_ms());
-    status = sql_finish(sql_bind_text(query, 4, restock->key));
-    if (status == STORE_OK)
-        status = deal_out(db, restock->product_id, product->segments,
-                          restock->quantity, NULL);
-    if (status == STORE_OK)
-        status = products_get(db, restock->product_id, product);
-    return status;
+    sql_finish(sql_bind_text(query, 4, restock->key));
+    deal_out(db, restock->product_id, product->segments, restock->quantity,
+             NULL);
+    return products_get(db, restock->product_id, product);
 }
 
 enum store_status segments_even_out(struct sql *db, struct store_write *write)
 {
     struct store_even_out *even_out = (struct store_even_out *)write;
-    struct store_product product;
-    enum store_status status;
+    struct store_product product = {0};
 
-    status = lock(db, even_out->product_id, &product);
-    if (status != STORE_OK)
-        return status;
-    return deal_out(db, product.id, product.segments, 0, &even_out->moved);
+    if (lock(db, even_out->product_id, &product) != STORE_OK)
+        return db->status;
+    return deal_out(db, even_out->product_id, product.segments, 0,
+                    &even_out->moved);
 }

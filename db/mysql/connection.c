@@ -258,7 +258,6 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
         meaning++;
     (void)sql_fail(&db->sql, meaning->status, "MariaDB: %.110s (%u)%s", text,
                    code, meaning->advice);
-    db->status = meaning->status;
     db->sql.again = meaning->again;
     db->sql.at_once = code == ER_DUP_ENTRY;
     if (meaning->lost)
@@ -337,7 +336,6 @@ static enum store_status set_up_session(struct mysql *db)
     const char *info = mysql_get_server_info(db->handle);
     int64_t galera = 0, ready = 0;
     char text[300];
-    enum store_status status;
 
     if (!strstr(info, "MariaDB") || version < OLDEST_SERVER)
         return sql_fail(&db->sql, STORE_UNFIT,
@@ -359,48 +357,40 @@ static enum store_status set_up_session(struct mysql *db)
              lock_wait_s(db), lock_wait_s(db),
              db->sql.options.writes ? lock_wait_s(db) + IDLE_S
                                     : PATIENT_MS / 1000);
-    status = mysql_plain(db, text);
-    if (status == STORE_OK)
-        status = sql_first(
-            sql_query(
-                &db->sql,
-                "SELECT (SELECT COUNT(*) FROM "
-                "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
-                "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
-                "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
-                "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
-            &galera, &ready);
+    (void)mysql_plain(db, text);
+    sql_first(
+        sql_query(&db->sql,
+                  "SELECT (SELECT COUNT(*) FROM "
+                  "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
+                  "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
+                  "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
+                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
+        &galera, &ready);
     db->sql.cluster = galera > 0;
-    if (status == STORE_OK && db->sql.cluster && ready == 0)
-        return sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
-    if (status == STORE_OK && db->sql.cluster)
-        status = mysql_plain(db, "SET SESSION wsrep_sync_wait = 3");
-    return status;
+    if (!db->sql.cluster)
+        return db->sql.status;
+    return ready ? mysql_plain(db, "SET SESSION wsrep_sync_wait = 3")
+                 : sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
 }
 
 /* The server may have hung up while nobody looked. */
 enum store_status mysql_connect(struct mysql *db)
 {
-    enum store_status status;
     char byte;
 
     if (db->handle && recv(mysql_get_socket(db->handle), &byte, 1,
                            MSG_PEEK | MSG_DONTWAIT) != 0)
         return STORE_OK;
     mysql_drop_connection(db);
-    status = look_up(db);
-    if (status == STORE_OK &&
+    if (look_up(db) == STORE_OK &&
         read_password(&db->address, sql_error(&db->sql)) != STORE_OK)
-        status = STORE_IO;
-    if (status == STORE_OK)
-        status = dial(db);
-    if (status == STORE_OK)
-        status = set_up_session(db);
+        db->sql.status = STORE_IO;
+    if (db->sql.status == STORE_OK && dial(db) == STORE_OK)
+        (void)set_up_session(db);
     db->sql.again = false;
-    db->status = status;
-    if (status != STORE_OK)
+    if (db->sql.status != STORE_OK)
         mysql_drop_connection(db);
-    return status;
+    return db->sql.status;
 }
 
 void mysql_close_all(struct sql *db)

@@ -255,13 +255,12 @@ static int64_t column_int(const struct sql_query *query, int column)
     return real < 0x1p63 ? (int64_t)real : INT64_MAX;
 }
 
-static enum store_status end(struct sql_query *query)
+static void end(struct sql_query *query)
 {
     struct statement *it = query->stmt;
 
     if (it)
         (void)mysql_stmt_free_result(it->stmt);
-    return query->code == FAILED ? of(query->db)->status : STORE_OK;
 }
 
 /* ---- transactions ------------------------------------------------------- */
@@ -271,20 +270,18 @@ static enum store_status end(struct sql_query *query)
 static enum store_status begin(struct sql *db, bool to_write)
 {
     const MYSQL *handle = of(db)->handle;
-    enum store_status status;
 
     if (handle && (db->in_transaction ||
                    (handle->server_status & SERVER_STATUS_IN_TRANS)))
         mysql_drop_connection(of(db));
-    status = mysql_connect(of(db));
-    if (status != STORE_OK)
-        return status;
+    if (mysql_connect(of(db)) != STORE_OK)
+        return db->status;
     db->again = db->at_once = false;
-    status = mysql_plain(of(db), to_write ? "SAVEPOINT whole"
-                                          : "START TRANSACTION WITH CONSISTENT "
-                                            "SNAPSHOT, READ ONLY");
-    db->in_transaction = status == STORE_OK;
-    return status;
+    (void)mysql_plain(of(db), to_write ? "SAVEPOINT whole"
+                                       : "START TRANSACTION WITH CONSISTENT "
+                                         "SNAPSHOT, READ ONLY");
+    db->in_transaction = db->status == STORE_OK;
+    return db->status;
 }
 
 /* A COMMIT that failed in certification, or did not get a lock, has a clear answer. */
@@ -294,9 +291,8 @@ static enum store_status commit(struct sql *db)
 
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
-    status = mysql_plain(of(db), "RELEASE SAVEPOINT whole");
-    if (status != STORE_OK)
-        return status;
+    if (mysql_plain(of(db), "RELEASE SAVEPOINT whole") != STORE_OK)
+        return db->status;
     status = mysql_plain(of(db), "COMMIT");
     db->in_transaction &= status != STORE_OK;
     if (status == STORE_OK || status == STORE_BUSY)
@@ -348,16 +344,15 @@ static enum store_status script(struct sql *db, const char *text)
 static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,
                                  int64_t *tables)
 {
-    enum store_status status;
     int64_t ours = 0;
 
-    status = sql_first(
-        sql_query(db, "SELECT COUNT(*), IFNULL(SUM(table_name = 'stockade'), "
-                      "0) FROM information_schema.tables "
-                      "WHERE table_schema = DATABASE()"),
-        tables, &ours);
-    if (status != STORE_OK || ours == 0)
-        return status;
+    sql_first(sql_query(db,
+                        "SELECT COUNT(*), IFNULL(SUM(table_name = 'stockade'), "
+                        "0) FROM information_schema.tables "
+                        "WHERE table_schema = DATABASE()"),
+              tables, &ours);
+    if (ours == 0)
+        return db->status;
     *id = SCHEMA_APPLICATION_ID; /* unless it says otherwise */
     return sql_first(sql_query(db, "SELECT id, version FROM stockade"), id,
                      version);

@@ -30,7 +30,6 @@ struct mysql {
     struct mysql_address address;
     struct gaicb *question;          /* about its host, to libc; NULL = none */
     uint64_t on_wait_us;             /* when to call options.on_wait again */
-    enum store_status status;        /* of the last failure */
     int64_t numbers[MYSQL_VALUES];   /* of ?1 and so on, where it is no text */
     MYSQL_BIND values[MYSQL_VALUES]; /* of ?1 and so on */
     MYSQL_BIND sent[MYSQL_VALUES];   /* the same as the text has its "?" */

@@ -201,20 +201,18 @@ static void column_text(const struct sql_query *query, int column, char *text,
 /* Takes over the counts, and whether a transaction is open, after each statement. */
 static void note(struct sqlite *db)
 {
-    db->sql.changed = sqlite3_changes64(db->handle);
+    db->sql.changed =
+        db->sql.status == STORE_OK ? sqlite3_changes64(db->handle) : 0;
     db->sql.changes = sqlite3_total_changes64(db->handle);
     db->sql.in_transaction = !sqlite3_get_autocommit(db->handle);
 }
 
-static enum store_status end(struct sql_query *query)
+static void end(struct sql_query *query)
 {
-    struct sqlite *db = of(query->db);
-    enum store_status status = report(db, query->code);
-
+    (void)report(of(query->db), query->code);
     if (query->stmt)
         sqlite3_reset(query->stmt);
-    note(db);
-    return status;
+    note(of(query->db));
 }
 
 static enum store_status script(struct sql *db, const char *text)
@@ -239,12 +237,11 @@ static bool read_version(struct sqlite *db, unsigned *version)
 
 static enum store_status begin(struct sql *db, bool to_write)
 {
-    enum store_status status =
-        sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
     unsigned version = 0;
 
-    if (status != STORE_OK || !to_write)
-        return status;
+    sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
+    if (db->status != STORE_OK || !to_write)
+        return db->status;
     /* Others have committed if the version is not that of the last commit here. */
     if (!read_version(of(db), &version) || version != of(db)->version)
         db->epoch = atomic_fetch_add(&epochs, 1) + 1;
@@ -271,7 +268,7 @@ static enum store_status commit(struct sql *db)
 
 static void rollback(struct sql *db)
 {
-    (void)sql_run(db, "ROLLBACK");
+    (void)script(db, "ROLLBACK"); /* after any failure */
 }
 
 /* ---- the WAL -------------------------------------------------------------- */
@@ -372,22 +369,21 @@ static enum store_status choose_journal(struct sql *db)
     const char *wanted = db->options.shared ? "persist" : "wal";
     const char *sql = db->options.shared ? "PRAGMA journal_mode = PERSIST"
                                          : "PRAGMA journal_mode = WAL";
-    enum store_status status;
     struct backoff backoff = {.hurry = db->options.hurry};
     struct sql_query *query;
     char mode[16];
 
     backoff_begin(&backoff, db->options.busy_ms);
     do {
+        (void)sql_clear(db);
         query = sql_query(db, sql);
         mode[0] = '\0';
         if (sql_next(query))
             sql_text(query, 0, mode, sizeof(mode));
-        status = sql_end(query);
-        if (status == STORE_OK && strcasecmp(mode, wanted) == 0)
-            return STORE_OK;
-        if (status != STORE_OK && status != STORE_BUSY)
-            return status;
+        sql_end(query);
+        if (db->status == STORE_OK ? strcasecmp(mode, wanted) == 0
+                                   : db->status != STORE_BUSY)
+            return db->status;
     } while (backoff_wait(&backoff));
     return sql_fail(db, STORE_BUSY,
                     "another process reads the database: its journal "
@@ -401,21 +397,18 @@ static enum store_status choose_journal(struct sql *db)
  * what is copied is synced in turn. */
 static enum store_status set_up_writer(struct sqlite *db)
 {
-    enum store_status status;
     int rc;
 
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return sql_fail(&db->sql, STORE_UNFIT,
                         "the database may not be written");
     sqlite3_wal_hook(db->handle, on_wal_commit, db);
-    status = script(&db->sql, "PRAGMA foreign_keys = ON;"
-                              "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
-                              "PRAGMA cache_size = -32768;"
-                              "PRAGMA journal_size_limit = 67108864");
-    if (status == STORE_OK)
-        status = choose_journal(&db->sql);
-    if (status != STORE_OK)
-        return status;
+    if (script(&db->sql, "PRAGMA foreign_keys = ON;"
+                         "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
+                         "PRAGMA cache_size = -32768;"
+                         "PRAGMA journal_size_limit = 67108864") != STORE_OK ||
+        choose_journal(&db->sql) != STORE_OK)
+        return db->sql.status;
     rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
                                    NULL, NULL);
     if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_FULL)
