@@ -36,7 +36,6 @@ static const struct timeline_head head = {
     .lock = "none",
     .schedule = "a b",
     .actors_n = 2,
-    .actors = {"a", "b"},
     .started_us = UINT64_C(1767225600000123),
 };
 
@@ -48,37 +47,30 @@ static const char lines[] =
     "{\"at_us\":5,\"phase\":\"step\",\"outcome\":\"ok\",\"move\":1,"
     "\"actor\":\"a\",\"step\":\"set-nx\","
     "\"sent\":\"\\\"\\\\\\u000a\\u0001\\u007f\\u00ff</x>\"}\n"
-    "{\"at_us\":6,\"phase\":\"note\",\"outcome\":\"failed\"}\n"
+    "{\"at_us\":6,\"phase\":\"note\",\"outcome\":\"failed\","
+    "\"reply\":\"(unreachable)\"}\n"
     "{\"at_us\":0,\"phase\":\"dropped\",\"dropped\":7}\n"
-    "{\"verdict\":[\"oversold\"],\"over\":true,\"stock\":-1,\"sold\":2,"
-    "\"orders\":2,\"events\":2,\"dropped\":7}\n";
+    "{\"at_us\":7,\"phase\":\"step\",\"outcome\":\"unknown\","
+    "\"step\":\"del\",\"reply\":\"1\"}\n";
 
 UNIT_TEST_OF(NO_FIXTURE, what_is_written)
 {
-    struct timeline_event event = {
-        .at_us = 5, .move = 1, .actor = "a", .step = "set-nx"};
-    struct timeline_verdict verdict = {.is_known = true,
-                                       .over = true,
-                                       .faults_n = 1,
-                                       .faults = {"oversold"},
-                                       .stock = -1,
-                                       .sold = 2,
-                                       .orders = 2,
-                                       .events = 2,
-                                       .dropped = 7};
+    const struct timeline_event events[] = {
+        {.step = {.at_us = 5,
+                  .move = 1,
+                  .name = "set-nx",
+                  .sent = "\"\\\n\x01\x7f\xff</x>"},
+         .actor = "a"},
+        {.step = {.at_us = 6, .reply = "(unreachable)"}},
+        {.dropped = 7},
+        {.step = {.at_us = 7, .name = "del", .reply = "1"}, .is_lost = true}};
     char text[sizeof(lines) + 1] = "";
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     assert_non_null(out);
-    (void)snprintf(event.sent, sizeof(event.sent), "\"\\\n\x01\x7f\xff</x>");
     timeline_write_head(out, &head);
-    timeline_write_event(out, &event);
-    event = (struct timeline_event){
-        .at_us = 6, .phase = TIMELINE_NOTE, .outcome = TIMELINE_FAILED};
-    timeline_write_event(out, &event);
-    event = (struct timeline_event){.phase = TIMELINE_DROPPED, .dropped = 7};
-    timeline_write_event(out, &event);
-    timeline_write_verdict(out, &verdict);
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        timeline_write_event(out, &events[i]);
     (void)fclose(out);
     assert_string_equal(text, lines);
 }

@@ -6,71 +6,27 @@
 #include <string.h>
 #include <time.h>
 
-#define WORD(name, word) word,
-static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
-static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
-#undef WORD
-
-/* A text of a struct, by its name in a line. */
-struct text {
-    const char *name;
-    size_t offset, size;
-};
-
-#define TEXT(of, text) #text, offsetof(of, text), sizeof(((of *)0)->text)
-#define HEAD(text)     TEXT(struct timeline_head, text)
-#define EVENT(text)    TEXT(struct timeline_event, text)
-
-/* In the order of a line, up to one without a name. */
-static const struct text head_texts[] = {{HEAD(source)},   {HEAD(scene)},
-                                         {HEAD(lock)},     {HEAD(settings)},
-                                         {HEAD(schedule)}, {0}};
-static const struct text event_texts[] = {
-    {EVENT(actor)}, {EVENT(part)},  {EVENT(step)}, {EVENT(key)},
-    {EVENT(sent)},  {EVENT(reply)}, {EVENT(mark)}, {0}};
-
-/* As a JSON string, in quotes. What is no ASCII is taken byte by byte. */
-static void write_string(FILE *out, const char *text)
+/* TEXT as the member NAME, behind another one; nothing if it is empty. What is no ASCII is
+ * taken byte by byte. */
+static void write_text(FILE *out, const char *name, const char *text)
 {
-    (void)putc_unlocked('"', out);
+    if (!text || !*text)
+        return;
+    (void)fputs_unlocked(",\"", out);
+    (void)fputs_unlocked(name, out);
+    (void)fputs_unlocked("\":\"", out);
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text;
 
-        if (byte == '"' || byte == '\\')
-            fprintf(out, "\\%c", byte);
-        else if (byte < ' ' || byte >= 0x7f)
+        if (byte < ' ' || byte >= 0x7f) {
             fprintf(out, "\\u%04x", byte);
-        else
-            (void)putc_unlocked(byte, out);
+            continue;
+        }
+        if (byte == '"' || byte == '\\')
+            (void)putc_unlocked('\\', out);
+        (void)putc_unlocked(byte, out);
     }
     (void)putc_unlocked('"', out);
-}
-
-/* The texts of STRUCTURE, behind another member; without those that are empty. */
-static void write_texts(FILE *out, const struct text *texts,
-                        const void *structure)
-{
-    for (; texts->name; texts++) {
-        const char *text = (const char *)structure + texts->offset;
-
-        if (text[0] == '\0')
-            continue;
-        (void)fputs_unlocked(",\"", out);
-        (void)fputs_unlocked(texts->name, out);
-        (void)fputs_unlocked("\":", out);
-        write_string(out, text);
-    }
-}
-
-static void write_list(FILE *out, const char *name,
-                       const char texts[][TIMELINE_NAME_BYTES], unsigned n)
-{
-    fprintf(out, "\"%s\":[", name);
-    for (unsigned i = 0; i < n; i++) {
-        fputs(i > 0 ? "," : "", out);
-        write_string(out, texts[i]);
-    }
-    fputc(']', out);
 }
 
 void timeline_write_head(FILE *out, const struct timeline_head *head)
@@ -82,48 +38,58 @@ void timeline_write_head(FILE *out, const struct timeline_head *head)
     (void)gmtime_r(&seconds, &utc);
     (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
     fprintf(out, "{\"timeline\":%d", TIMELINE_VERSION);
-    write_texts(out, head_texts, head);
-    fputc(',', out);
-    write_list(out, "actors", head->actors, head->actors_n);
-    fprintf(out, ",\"started\":\"%s.%06uZ\"}\n", date,
+    write_text(out, "source", head->source);
+    write_text(out, "scene", head->scene);
+    write_text(out, "lock", head->lock);
+    write_text(out, "settings", head->settings);
+    write_text(out, "schedule", head->schedule);
+    fputs(",\"actors\":[", out);
+    for (unsigned i = 0; i < head->actors_n; i++)
+        fprintf(out, "%s\"%c\"", i > 0 ? "," : "", 'a' + (int)i);
+    fprintf(out, "],\"started\":\"%s.%06uZ\"}\n", date,
             (unsigned)(head->started_us % 1000000));
+}
+
+/* Whether it was done, as the REPLY tells it: these are the texts of lock/redis/call.c,
+ * of the stage, and of timeline_live.c. */
+static const char *outcome_of(const char *reply)
+{
+    static const char *const texts[][2] = {
+        {"(no reply)", "unknown"},    {"(held up)", "unknown"},
+        {"(not awaited)", "unknown"}, {"(lost)", "unknown"},
+        {"(unreachable)", "failed"},  {"not inside", "failed"},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (strstr(reply, texts[i][0]))
+            return texts[i][1];
+    return "ok";
 }
 
 void timeline_write_event(FILE *out, const struct timeline_event *event)
 {
-    fprintf(out, "{\"at_us\":%" PRIu64 ",\"phase\":\"%s\"", event->at_us,
-            phases[event->phase]);
-    if (event->phase == TIMELINE_DROPPED)
-        fprintf(out, ",\"dropped\":%" PRIu64, event->dropped);
+    const struct stage_step *step = &event->step;
+
+    fprintf(out, "{\"at_us\":%" PRIu64, step->at_us);
+    if (event->dropped > 0)
+        fprintf(out, ",\"phase\":\"dropped\",\"dropped\":%" PRIu64,
+                event->dropped);
     else
-        fprintf(out, ",\"outcome\":\"%s\"", outcomes[event->outcome]);
+        fprintf(out, ",\"phase\":\"%s\",\"outcome\":\"%s\"",
+                step->name[0] ? "step" : "note",
+                event->is_lost ? "unknown" : outcome_of(step->reply));
     if (event->took_us > 0)
         fprintf(out, ",\"took_us\":%" PRIu64, event->took_us);
-    if (event->move > 0)
-        fprintf(out, ",\"move\":%u", event->move);
-    write_texts(out, event_texts, event);
+    if (step->move > 0)
+        fprintf(out, ",\"move\":%u", step->move);
+    write_text(out, "actor", event->actor);
+    write_text(out, "part", step->who);
+    write_text(out, "step", step->name);
+    write_text(out, "key", step->key);
+    write_text(out, "sent", step->sent);
+    write_text(out, "reply", step->reply);
+    write_text(out, "mark", step->mark);
     (void)fputs_unlocked("}\n", out);
-}
-
-void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict)
-{
-    fputc('{', out);
-    if (verdict->is_known)
-        write_list(out, "verdict", verdict->faults, verdict->faults_n);
-    else
-        fputs("\"verdict\":null", out);
-    if (verdict->remarks_n > 0) {
-        fputc(',', out);
-        write_list(out, "remarks", verdict->remarks, verdict->remarks_n);
-    }
-    fprintf(out, ",\"over\":%s", verdict->over ? "true" : "false");
-    if (verdict->is_known)
-        fprintf(out,
-                ",\"stock\":%" PRId64 ",\"sold\":%" PRId64
-                ",\"orders\":%" PRId64,
-                verdict->stock, verdict->sold, verdict->orders);
-    fprintf(out, ",\"events\":%" PRIu64 ",\"dropped\":%" PRIu64 "}\n",
-            verdict->events, verdict->dropped);
 }
 
 void timeline_tell_words(const char *const words[], size_t n, size_t parts_n,
@@ -139,22 +105,4 @@ void timeline_tell_words(const char *const words[], size_t n, size_t parts_n,
             used += (size_t)snprintf(text + used, size - used, "%s%s",
                                      i > 0 ? " " : "",
                                      i == 0 && is_script ? "script" : words[i]);
-}
-
-/* The texts of lock/redis/call.c, of the stage, and of timeline_live.c. */
-enum timeline_outcome timeline_outcome_of(const char *reply)
-{
-    static const struct {
-        const char *text;
-        enum timeline_outcome outcome;
-    } texts[] = {
-        {"(no reply)", TIMELINE_UNKNOWN},    {"(held up)", TIMELINE_UNKNOWN},
-        {"(not awaited)", TIMELINE_UNKNOWN}, {"(lost)", TIMELINE_UNKNOWN},
-        {"(unreachable)", TIMELINE_FAILED},  {"not inside", TIMELINE_FAILED},
-    };
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (strstr(reply, texts[i].text))
-            return texts[i].outcome;
-    return TIMELINE_OK;
 }

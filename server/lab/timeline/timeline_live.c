@@ -47,7 +47,6 @@ struct timeline_live {
 /* Those that have begun and not ended, of this thread. */
 static _Thread_local struct timeline_event open_steps[OPEN_MAX];
 static _Thread_local unsigned open_n;
-static _Thread_local char thread_name[16];
 
 static void copy(char *to, size_t size, const char *from)
 {
@@ -70,34 +69,26 @@ static void put(struct timeline_live *live, const struct timeline_event *event)
         atomic_fetch_add(&live->dropped, 1);
 }
 
-static const char *actor_name(void)
-{
-    static const char ours[] = "dlock-";
-
-    if (thread_name[0] == '\0' &&
-        pthread_getname_np(pthread_self(), thread_name, sizeof(thread_name)))
-        copy(thread_name, sizeof(thread_name), "unnamed");
-    return strncmp(thread_name, ours, sizeof(ours) - 1) == 0
-               ? thread_name + sizeof(ours) - 1
-               : thread_name;
-}
-
 /* Where a step that begins is to be filled in. If too many have begun, the beginning of
  * the last one is forgotten: its answer will stand alone. */
 static struct timeline_event *begin(struct timeline_live *live,
                                     const char *step, const char *key)
 {
+    static const char ours[] = "dlock-";
+    char name[16] = "unnamed";
     struct timeline_event *event;
 
     if (open_n == OPEN_MAX)
         open_n--;
     event = &open_steps[open_n++];
-    event->at_us = clock_us() - live->began_us;
+    event->step.at_us = clock_us() - live->began_us;
     event->took_us = 0;
-    event->reply[0] = event->part[0] = event->sent[0] = '\0';
-    copy(event->actor, sizeof(event->actor), actor_name());
-    copy(event->step, sizeof(event->step), step);
-    copy(event->key, sizeof(event->key), key);
+    event->step.reply[0] = event->step.who[0] = event->step.sent[0] = '\0';
+    (void)pthread_getname_np(pthread_self(), name, sizeof(name));
+    copy(event->actor, sizeof(event->actor),
+         name + (strncmp(name, ours, 6) == 0 ? 6 : 0));
+    copy(event->step.name, sizeof(event->step.name), step);
+    copy(event->step.key, sizeof(event->step.key), key);
     return event;
 }
 
@@ -106,20 +97,19 @@ static void end(struct timeline_live *live, const char *step, const char *key,
 {
     struct timeline_event *event = NULL;
     uint64_t now_us = clock_us() - live->began_us;
-    char cut[sizeof(event->key)];
+    char cut[sizeof(event->step.key)];
 
     copy(cut, sizeof(cut), key);
     for (unsigned i = open_n; i-- > 0 && !event;)
-        if (strcmp(open_steps[i].step, step) == 0 &&
-            strcmp(open_steps[i].key, cut) == 0)
+        if (strcmp(open_steps[i].step.name, step) == 0 &&
+            strcmp(open_steps[i].step.key, cut) == 0)
             event = &open_steps[i];
     if (event)
-        event->took_us = now_us - event->at_us;
+        event->took_us = now_us - event->step.at_us;
     else
         event = begin(live, step, key);
-    event->at_us = now_us;
-    copy(event->reply, sizeof(event->reply), reply);
-    event->outcome = timeline_outcome_of(event->reply);
+    event->step.at_us = now_us;
+    copy(event->step.reply, sizeof(event->step.reply), reply);
     put(live, event);
     *event = open_steps[--open_n];
 }
@@ -135,11 +125,11 @@ void timeline_live_on_lock(struct timeline_live *live,
     }
     event = begin(live, step->name, step->key);
     /* Else it is a session, which works for the thread. */
-    if (strlen(step->owner) < sizeof(event->part) &&
+    if (strlen(step->owner) < sizeof(event->step.who) &&
         strcmp(step->owner, event->actor) != 0)
-        copy(event->part, sizeof(event->part), step->owner);
-    timeline_tell_words(step->words, step->words_n, step->parts_n, event->sent,
-                        sizeof(event->sent));
+        copy(event->step.who, sizeof(event->step.who), step->owner);
+    timeline_tell_words(step->words, step->words_n, step->parts_n,
+                        event->step.sent, sizeof(event->step.sent));
 }
 
 void timeline_live_on_store(struct timeline_live *live,
@@ -174,7 +164,7 @@ static void flush(struct timeline_live *live)
 /* All that is in the ring, and how many are missing. */
 static void drain(struct timeline_live *live)
 {
-    struct timeline_event event, dropped = {.phase = TIMELINE_DROPPED};
+    struct timeline_event event, dropped = {.dropped = 0};
     uint64_t dropped_n;
     bool has_one;
 
@@ -195,7 +185,7 @@ static void drain(struct timeline_live *live)
     }
     dropped_n = atomic_load(&live->dropped);
     dropped.dropped = dropped_n - live->told;
-    dropped.at_us = clock_us() - live->began_us;
+    dropped.step.at_us = clock_us() - live->began_us;
     if (dropped.dropped > 0 && live->told == 0)
         log_warn("timeline",
                  "file=%s error=\"steps are dropped: the disk or the machine "
@@ -225,23 +215,25 @@ static void *writer_main(void *arg)
 static void write_head(const struct timeline_live *live,
                        const struct config *config)
 {
-    struct timeline_head head = {.source = "serve"};
     struct timespec now;
-    char host[40] = "";
+    char host[40] = "", scene[64], settings[256];
 
     (void)gethostname(host, sizeof(host) - 1);
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    head.started_us =
-        (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-    (void)snprintf(head.scene, sizeof(head.scene), "%s:%ld", host,
-                   (long)getpid());
-    copy(head.lock, sizeof(head.lock), config->lock);
-    (void)snprintf(head.settings, sizeof(head.settings),
+    (void)snprintf(scene, sizeof(scene), "%s:%ld", host, (long)getpid());
+    (void)snprintf(settings, sizeof(settings),
                    "--orders %s --deduct %s --workers %" PRId64 "%s",
                    config->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
                    config->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    config->workers, config->shared ? " --shared" : "");
-    timeline_write_head(live->file, &head);
+    timeline_write_head(
+        live->file,
+        &(struct timeline_head){.source = "serve",
+                                .scene = scene,
+                                .lock = config->lock,
+                                .settings = settings,
+                                .started_us = (uint64_t)now.tv_sec * 1000000 +
+                                              (uint64_t)now.tv_nsec / 1000});
 }
 
 /* A pipe that nobody reads would keep the instance from its beginning, or its end. */
@@ -260,52 +252,50 @@ struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error)
 {
     struct timeline_live *live = calloc(1, sizeof(*live));
-    int why;
+    int why = live ? 0 : errno;
 
-    if (!live)
-        goto err;
-    (void)pthread_mutex_init(&live->mutex, NULL);
-    live->path = config->lab_timeline;
-    live->file = open_file(live->path);
-    if (!live->file)
-        goto err_after_alloc;
-    live->began_us = clock_us();
-    write_head(live, config);
-    if (fflush(live->file) != 0 ||
-        (errno = pthread_create(&live->thread, NULL, writer_main, live)) != 0)
-        goto err_after_file;
-    (void)pthread_setname_np(live->thread, "timeline");
-    return live;
-
-err_after_file:
-    why = errno; /* fclose() sets another */
-    (void)fclose(live->file);
-    errno = why;
-err_after_alloc:
-    (void)pthread_mutex_destroy(&live->mutex);
+    if (live && !(live->file = open_file(config->lab_timeline)))
+        why = errno;
+    if (why == 0) {
+        (void)pthread_mutex_init(&live->mutex, NULL);
+        live->path = config->lab_timeline;
+        live->began_us = clock_us();
+        write_head(live, config);
+        why = fflush(live->file) != 0
+                  ? errno
+                  : pthread_create(&live->thread, NULL, writer_main, live);
+    }
+    if (why == 0) {
+        (void)pthread_setname_np(live->thread, "timeline");
+        return live;
+    }
+    if (live && live->file)
+        (void)fclose(live->file);
     free(live);
-err:
     (void)fail_with(error, "%s: %s", config->lab_timeline,
-                    errno == EINVAL ? "not a regular file" : strerror(errno));
+                    why == EINVAL ? "not a regular file" : strerror(why));
     return NULL;
 }
 
+/* The verdict is null, because nobody has looked. */
 void timeline_live_close(struct timeline_live *live)
 {
-    struct timeline_verdict verdict = {.over = true};
+    uint64_t dropped;
 
     if (!live)
         return;
     atomic_store(&live->closing, true);
     (void)pthread_join(live->thread, NULL);
-    verdict.events = live->events;
-    verdict.dropped = atomic_load(&live->dropped);
+    dropped = atomic_load(&live->dropped);
     if (!ferror(live->file))
-        timeline_write_verdict(live->file, &verdict);
+        fprintf(live->file,
+                "{\"verdict\":null,\"over\":true,\"events\":%" PRIu64
+                ",\"dropped\":%" PRIu64 "}\n",
+                live->events, dropped);
     flush(live);
     (void)fclose(live->file);
     log_info("timeline", "file=%s events=%" PRIu64 " dropped=%" PRIu64,
-             live->path, verdict.events, verdict.dropped);
+             live->path, live->events, dropped);
     (void)pthread_mutex_destroy(&live->mutex);
     free(live);
 }
