@@ -55,6 +55,11 @@ is +(run(qw(explore --all --only =mkdir)))[0], 0, '--all: by itself it plays wha
 my ($unsure, undef, $lacks) = run(qw(explore --all --only =mkdir --lost-replies 0));
 is $unsure, 2, '--all: without one kind of trouble it cannot tell';
 like $lacks, qr/^stockade: explore: mkdir: foreign-release is expected, and was not found with --lost-replies 0: 1 is enough to tell$/m, 'and says so';
+my ($wrong_find, undef, $found_too) = run(qw(explore --all --only =setnx --forgets 1 --troubles 1 --crashes 0 --expiries 0 --late 0 --lost-replies 0 --renewals 0 --moves 9));
+is $wrong_find, 1, '--all: what was found, and should not be, counts also where not all was played';
+like $found_too, qr/^stockade: explore: setnx: oversold is not expected, and was found$/m, 'and is told';
+(undef, my $narrow) = json(qw(explore --all --json --seconds 8 --only), '=fenced --deduct guarded --programs restock:key=k,restock:key=k:quantity=2');
+cmp_ok $narrow->{at_random}, '>', 0, '--all: random schedules leave the narrow bounds of a row, also if all within these was played';
 is Stockade::run([qw(explore --all --only =none)], env => { PATH => Stockade::tempdir() . '' })->{exit}, 2, '--all: a lock that could not be played';
 my ($nothing, undef, $unknown) = run(qw(explore --all --only nosuch));
 is_deeply [$nothing, $unknown], [2, "stockade: explore: no row is called 'nosuch'\n"], '--all: nothing was played';

@@ -102,24 +102,46 @@ static void take_defaults(struct explore *explore)
         explore->bounds.seed = 1 + clock_us() % SEEDS;
 }
 
+/* The words behind the flags, which have to fit together. */
+static bool read_words(int n, char *words[], struct explore *explore,
+                       bool sets_stage)
+{
+    bool all = explore->all;
+
+    if (explore->asked && (!explore->json || all))
+        return fail_aloud("explore: -i goes with --json, of one LOCK");
+    if (!all && (explore->markdown || explore->only))
+        return fail_aloud("--markdown and --only go with --all");
+    if (explore->seed > 0 && explore->random_s == 0)
+        return fail_aloud("--seed goes with --random");
+    if (all && (explore->random_s > 0 || sets_stage))
+        return fail_aloud("--random and the stage's flags are of one LOCK: "
+                          "each row of --all has a stage of its own");
+    explore->scene.lock = words[0];
+    if (explore->help || n == (all ? 0 : 1))
+        return true;
+    fprintf(stderr, "usage: stockade explore [flags] LOCK, or --all; --help "
+                    "tells more\n");
+    return false;
+}
+
 static bool read_options(int argc, char *argv[], struct explore *explore)
 {
-    static struct option flags[64] = {
+    int no_reduction = 0, zh = 0, sets_stage = 0, c, i;
+    struct option flags[64] = {
         {"stages", required_argument, NULL, 'b'},
         {"seconds", required_argument, NULL, 'b'},
         {"random", required_argument, NULL, 'b'},
         {"seed", required_argument, NULL, 'b'},
-        {"no-reduction", no_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},
-        {"markdown", no_argument, NULL, 'm'},
-        {"all", no_argument, NULL, 'a'},
+        {"no-reduction", no_argument, &no_reduction, 1},
+        {"json", no_argument, &explore->json, 1},
+        {"markdown", no_argument, &explore->markdown, 1},
+        {"all", no_argument, &explore->all, 1},
         {"only", required_argument, NULL, 'o'},
-        {"zh", no_argument, NULL, 'z'},
-        {"help", no_argument, NULL, 'h'},
+        {"zh", no_argument, &zh, DRAW_CHINESE},
+        {"help", no_argument, &explore->help, 1},
     };
     struct option *next = stage_options_add(flags);
-    bool all = false, sets_stage = false;
-    int c, i;
 
     for (i = 0; i < SEARCH_BOUNDS_N; i++)
         *next++ = (struct option){explore_bounds[i].flag, required_argument,
@@ -132,37 +154,18 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
              !stage_options_take(&explore->scene, flags[i].name, optarg)) ||
             (c == 'b' && !explore_take_bound(explore, flags[i].name, optarg)))
             return false;
-        explore->bounds.no_reduction |= c == 'r';
-        explore->json |= c == 'j';
         explore->asked |= c == 'i';
-        explore->look |= c == 'z' ? DRAW_CHINESE : 0;
-        explore->markdown |= c == 'm';
-        all |= c == 'a';
+        explore->help |= c == 'h';
         sets_stage |= c == 'c';
         if (c == 'o')
             explore->only = optarg;
-        explore->help |= c == 'h';
     }
-    if (explore->asked && (!explore->json || all))
-        return fail_aloud("explore: -i goes with --json, of one LOCK");
-    if (!all && (explore->markdown || explore->only))
-        return fail_aloud("--markdown and --only go with --all");
-    if (explore->seed > 0 && explore->random_s == 0)
-        return fail_aloud("--seed goes with --random");
-    if (all && (explore->random_s > 0 || sets_stage))
-        return fail_aloud("--random and the stage's flags are of one LOCK: "
-                          "each row of --all has a stage of its own");
-    if (explore->help || argc - optind == (all ? 0 : 1)) {
-        explore->scene.lock = argv[optind];
-        return true;
-    }
-    fprintf(stderr,
-            "usage: stockade explore [flags] LOCK, or --all; --help tells "
-            "more\n");
-    return false;
+    explore->bounds.no_reduction = no_reduction;
+    explore->look |= (unsigned)zh;
+    return read_words(argc - optind, argv + optind, explore, sets_stage);
 }
 
-/* ---- what came of it ---------------------------------------------------- */
+/* ---- the search ----------------------------------------------------------- */
 
 /* A line of input asks how far the search is. False: nobody asks any more. */
 static bool take_question(void)
@@ -172,15 +175,34 @@ static bool take_question(void)
     return fgets(line, sizeof(line), stdin) != NULL;
 }
 
-/* On a terminal, a line that rewrites itself. */
+/* On a terminal, a line that rewrites itself. One that wraps could not be rewritten. */
+static void tell_progress(struct explore *explore,
+                          const struct search_result *result, uint64_t now_ms)
+{
+    char text[400] = "";
+    FILE *line = fmemopen(text, sizeof(text), "w");
+
+    if (!line)
+        return;
+    explore->told_ms = now_ms;
+    draw_say(line, explore->look,
+             "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
+             " a second%s",
+             explore->scene.lock, result->schedules,
+             explore->draws ? "of" : "all of", result->moves,
+             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
+             explore_worst(explore) ? ", found a way" : "");
+    (void)fclose(line);
+    fprintf(stderr, "\r\033[K%.*s",
+            (int)draw_fit(text, (size_t)draw_columns(stderr) - 1), text);
+}
+
 static bool on_progress(void *ctx, const struct search_result *result)
 {
     static struct explore now;
     struct explore *explore = ctx;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t now_ms = clock_ms();
-    char text[400] = "";
-    FILE *line;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && (explore->enough & 1u << i))
@@ -191,27 +213,11 @@ static bool on_progress(void *ctx, const struct search_result *result)
     if (explore->asked && poll(&input, 1, 0) > 0) {
         now = *explore;
         now.result = *result;
-        now.result.is_whole = false;
         now.ms = now_ms - explore->began_ms;
         return take_question() && explore_tell_json(&now, false);
     }
-    if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
-        return true;
-    explore->told_ms = now_ms;
-    line = fmemopen(text, sizeof(text), "w");
-    if (!line)
-        return true;
-    draw_say(line, explore->look,
-             "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
-             " a second%s",
-             explore->scene.lock, result->schedules,
-             explore->draws ? "of" : "all of", result->moves,
-             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
-             explore_worst(explore) ? ", found a way" : "");
-    (void)fclose(line);
-    /* A line that wraps could not be rewritten. */
-    fprintf(stderr, "\r\033[K%.*s",
-            (int)draw_fit(text, (size_t)draw_columns(stderr) - 1), text);
+    if (isatty(STDERR_FILENO) && now_ms >= explore->told_ms + PROGRESS_MS)
+        tell_progress(explore, result, now_ms);
     return true;
 }
 

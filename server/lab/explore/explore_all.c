@@ -76,17 +76,15 @@ static const char *row_name(const struct explore *explore)
 static void tell_row(const struct explore *explore, const char *bounds)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1];
     bool first = true;
 
     printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        const struct search_found *found = &result->faults[i];
-        const char *word = stage_fault_word(i);
+        const char *word = stage_fault_word(i), *text;
 
-        if (!found->is_found)
+        if (!result->faults[i].is_found)
             continue;
-        stage_text(found->moves, found->n, text, sizeof(text));
+        text = search_text(&result->faults[i]);
         if (explore->markdown)
             printf("%s %s `%s`", first ? "" : "<br>", word, text);
         else

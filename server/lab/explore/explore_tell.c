@@ -6,6 +6,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/replay/game.h"
 
 /* "naive", "guarded" or "batched" */
 static const char *deduct(const struct explore *explore)
@@ -23,12 +24,19 @@ const struct search_found *explore_worst(const struct explore *explore)
     return NULL;
 }
 
-static void tell_trouble(FILE *out, const struct explore *explore, int i,
-                         const char *before)
+/* The troubles that there may be, or that there are none of, behind FIRST. */
+static void tell_troubles(FILE *out, const struct explore *explore,
+                          bool are_some, const char *first)
 {
-    draw_say(out, explore->look, "%s", before);
-    draw_say(out, explore->look, "%u %s", explore->bounds.most[i],
-             explore_bounds[i].troubles);
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
+        unsigned most = explore->bounds.most[i];
+
+        if (!explore_bounds[i].troubles[0] || (most > 0) != are_some)
+            continue;
+        draw_say(out, explore->look, "%s", first);
+        draw_say(out, explore->look, "%u %s", most, explore_bounds[i].troubles);
+        first = ", ";
+    }
 }
 
 /* Troubles that there are none of are told as well, because nothing is known of them. */
@@ -36,8 +44,10 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
     const struct stage_scene *scene = &explore->scene;
-    bool is_first = true;
+    bool has_troubles = false;
 
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        has_troubles |= explore_bounds[i].troubles[0] && bounds->most[i] > 0;
     draw_say(out, explore->look,
              "%u buyer%s, stock %" PRId64 ", wait-ms %" PRId64
              ", lease-ms %" PRId64 ";\n",
@@ -49,18 +59,13 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              bounds->moves, bounds->preemptions);
     draw_say(out, explore->look, "%u waits that end by time, and ",
              bounds->waits);
-    for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
-        if (!explore_bounds[i].troubles[0] || bounds->most[i] == 0)
-            continue;
-        if (is_first)
-            draw_say(out, explore->look, "%u of:", bounds->troubles);
-        tell_trouble(out, explore, i, is_first ? "\n" : ", ");
-        is_first = false;
+    if (has_troubles) {
+        draw_say(out, explore->look, "%u of:", bounds->troubles);
+        tell_troubles(out, explore, true, "\n");
+        tell_troubles(out, explore, false, ";\n");
+    } else {
+        draw_say(out, explore->look, "no troubles");
     }
-    draw_say(out, explore->look, is_first ? "no troubles" : "");
-    for (int i = 0, n = 0; i < SEARCH_BOUNDS_N && !is_first; i++)
-        if (explore_bounds[i].troubles[0] && bounds->most[i] == 0)
-            tell_trouble(out, explore, i, n++ == 0 ? ";\n" : ", ");
     fputs("\n\n", out);
 }
 
@@ -99,44 +104,40 @@ const char *explore_verdict(const struct explore *explore)
 {
     static char text[320];
     const struct search_result *result = &explore->result;
+    const char *before = "breaks:";
     size_t used = 0;
 
-    if (!explore_worst(explore)) {
-        (void)snprintf(text, sizeof(text),
-                       result->is_whole ? "none in %" PRIu64 " schedules: %s"
-                                        : "none in the %" PRIu64
-                                          " that were played: %s",
-                       result->schedules, explore_extent(explore));
-        return text;
-    }
+    (void)snprintf(text, sizeof(text),
+                   result->is_whole ? "none in %" PRIu64 " schedules: %s"
+                                    : "none in the %" PRIu64
+                                      " that were played: %s",
+                   result->schedules, explore_extent(explore));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (result->faults[i].is_found)
-            used += (size_t)snprintf(
-                text + used, sizeof(text) - used, "%s %s",
-                used > 0 ? "," : "breaks:", stage_fault_word(i));
+        if (result->faults[i].is_found) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s",
+                                     before, stage_fault_word(i));
+            before = ",";
+        }
     return text;
 }
 
 bool explore_draw_worst(const struct explore *explore, struct fail *error)
 {
     const struct search_found *found = explore_worst(explore);
-    struct stage *stage = stage_open(&explore->scene, error);
-    struct stage_verdict verdict;
-    bool good = stage != NULL;
+    static struct game game;
+    bool good;
 
-    for (size_t i = 0; good && i < found->n; i++) {
-        good = stage_move(stage, found->moves[i], error);
-        if (good)
-            stage_judge(stage, &verdict);
-    }
+    good = game_open(&game, &explore->scene, stdout,
+                     explore->look | DRAW_NO_STATE);
     if (good) {
         putchar('\n');
-        draw_head(stdout, &explore->scene, explore->look);
-        draw_steps(stdout, stage, &explore->scene, 0, found->moves,
-                   explore->look);
-        draw_verdict(stdout, &verdict, true, explore->look);
+        game_draw(&game);
+        good = game_play(&game, found->moves, found->n);
     }
-    stage_close(stage);
+    if (good)
+        draw_verdict(stdout, &game.verdict, true, explore->look);
+    *error = game.error;
+    game_close(&game);
     return good;
 }
 
@@ -157,20 +158,16 @@ static bool has_outlived_only(const struct explore *explore)
 void explore_tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1];
     uint64_t per_second =
         result->schedules * 1000 / (explore->ms ? explore->ms : 1);
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore));
     printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
     explore_tell_bounds(stdout, explore);
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        const struct search_found *found = &result->faults[i];
-
-        if (found->is_found)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found)
             printf("  %-16s '%s'\n", stage_fault_word(i),
-                   stage_text(found->moves, found->n, text, sizeof(text)));
-    }
+                   search_text(&result->faults[i]));
     if (explore_worst(explore))
         putchar('\n');
     if (has_outlived_only(explore)) {
@@ -197,7 +194,6 @@ bool explore_tell_json(const struct explore *explore, bool done)
 {
     const struct search_result *result = &explore->result;
     const struct stage_scene *scene = &explore->scene;
-    char text[4 * STAGE_MOVES_MAX + 1];
     json_t *faults = json_object(), *all;
     json_t *bounds = json_pack(
         "{s:I, s:I, s:I}", "stock", (json_int_t)scene->stock, "wait_ms",
@@ -207,15 +203,11 @@ bool explore_tell_json(const struct explore *explore, bool done)
         (void)json_object_set_new(
             bounds, i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
             json_integer(explore->bounds.most[i]));
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        const struct search_found *found = &result->faults[i];
-
-        if (found->is_found)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found)
             (void)json_object_set_new(
                 faults, stage_fault_word(i),
-                json_string(
-                    stage_text(found->moves, found->n, text, sizeof(text))));
-    }
+                json_string(search_text(&result->faults[i])));
     all = json_pack(
         "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
         "s:I, s:o}",

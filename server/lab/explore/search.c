@@ -1,181 +1,146 @@
-/* See search.h: which schedules are within the bounds, and which of them are no
- * different from others; and then all of them in their order: what they have found, and
- * which are gone on with. */
+/*
+ * See search.h: all schedules in their order, what they have found, and which are gone on
+ * with. They are played by stages, each in a process of its own (search_stage.c), to which
+ * a socket leads: a byte says that there is something to be played, or that it was; and the
+ * end of one is that of the process.
+ */
 #include "server/lab/explore/search_private.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-/* ---- within the bounds -------------------------------------------------- */
+#include "server/base/child.h"
 
-static bool has_step(const struct search_node *node, signed char actor)
-{
-    for (unsigned i = 0; i < node->moves_n; i++)
-        if (node->moves[i].actor == actor && node->moves[i].kind == 's')
-            return true;
-    return false;
-}
-
-/* Counts one of KIND, and tells whether that is within the bounds. */
-static bool spend(const struct search_bounds *bounds, struct search_used *used,
-                  enum search_bound kind)
-{
-    if (kind > SEARCH_TROUBLES && !spend(bounds, used, SEARCH_TROUBLES))
-        return false;
-    return ++used->of[kind] <= bounds->most[kind];
-}
-
-/* The moves of each bound. */
-static const char *const counted[] = {
-#define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
-#include "server/lab/explore/bounds.inc"
-};
-
-static bool is_allowed(const struct search_bounds *bounds,
-                       const struct search_node *node, struct stage_move move,
-                       struct search_used *used)
-{
-    bool acts = move.actor >= 0 && strchr("s~^-xl", move.kind);
-
-    /* Actors that are alike have their letters in the order in which they come. */
-    if (!bounds->no_reduction && bounds->are_alike && move.actor > 0 &&
-        !(node->begun & (1u << (move.actor - 1))))
-        return false;
-    if (acts && node->last >= 0 && node->last != move.actor &&
-        has_step(node, node->last) && !spend(bounds, used, SEARCH_PREEMPTIONS))
-        return false;
-    /* A single server that begins anew forgets all; its clock is not searched for. */
-    if (move.actor < -1)
-        return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
-    /* An actor that can look does not give up; a watchdog is of use only if it has
-     * something to keep. */
-    if (strchr("RP", move.kind) ||
-        (move.kind == '+' && has_step(node, move.actor)) ||
-        (move.kind == 'w' &&
-         (move.actor < 0 || !(node->inside & (1u << move.actor)))))
-        return false;
-    for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
-        if (strchr(counted[bound], move.kind) &&
-            !(move.kind == '^' && move.actor < 0))
-            return spend(bounds, used, (enum search_bound)bound);
-    return true;
-}
-
-/* The rest of one bound, where no more troubles are left of all. */
-static unsigned left(const struct search_bounds *bounds,
-                     const struct search_used *used, unsigned kind)
-{
-    unsigned of_all = bounds->troubles - used->of[SEARCH_TROUBLES];
-    unsigned of_it = bounds->most[kind] - used->of[kind];
-
-    return kind > SEARCH_TROUBLES && of_it > of_all ? of_all : of_it;
-}
-
-bool search_is_as_free(const struct search_bounds *bounds,
-                       const struct search_used *a, const struct search_used *b)
-{
-    for (unsigned kind = 0; kind < SEARCH_BOUNDS_N; kind++)
-        if (left(bounds, a, kind) < left(bounds, b, kind))
-            return false;
-    return true;
-}
-
-bool search_child(const struct search_bounds *bounds,
-                  const struct search_node *node, unsigned i,
-                  struct search_node *child)
-{
-    *child = (struct search_node){.move = node->moves[i],
-                                  .last = node->last,
-                                  .begun = node->begun,
-                                  .used = node->used};
-    if (!is_allowed(bounds, node, child->move, &child->used))
-        return false;
-    child->used.of[SEARCH_MOVES]++;
-    if (child->move.actor >= 0 && child->move.kind != 'e') {
-        child->last = child->move.actor;
-        child->begun |= (uint8_t)(1u << child->move.actor);
-    }
-    return true;
-}
-
-/* The end of a lease that came with the end of a wait counts as well. */
-bool search_is_within(const struct search_bounds *bounds,
-                      const struct search_node *node, struct search_node *child)
-{
-    if (child->move.kind == '+' && child->lapses > node->lapses &&
-        !spend(bounds, &child->used, SEARCH_EXPIRIES))
-        return false;
-    /* The last actor was not preempted if it cannot go on. */
-    if (child->last >= 0 && !has_step(child, child->last))
-        child->last = -1;
-    return true;
-}
-
-/* The units are sold, or the lock is lost. */
-bool search_is_end(const struct search_bounds *bounds,
-                   const struct search_node *node)
-{
-    return node->faults & ~bounds->passes &
-           (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER | 1u << STAGE_STALE |
-            1u << STAGE_FOREVER);
-}
-
-/* ---- states that were seen ---------------------------------------------- */
-
-static bool put(struct search_table *table, const struct search_seen *seen)
-{
-    size_t at = seen->state % table->room;
-
-    for (; table->places[at].state != 0; at = (at + 1) % table->room)
-        if (table->places[at].state == seen->state &&
-            search_is_as_free(table->bounds, &table->places[at].used,
-                              &seen->used))
-            return false;
-    table->places[at] = *seen;
-    table->n++;
-    return true;
-}
-
-static bool grow(struct search_table *table)
-{
-    struct search_table next = *table;
-
-    next.n = 0;
-    next.room = table->room ? 2 * table->room + 1 : 4099;
-    next.places = calloc(next.room, sizeof(*next.places));
-    if (!next.places)
-        return false;
-    for (size_t i = 0; i < table->room; i++)
-        if (table->places[i].state != 0)
-            (void)put(&next, &table->places[i]);
-    free(table->places);
-    *table = next;
-    return true;
-}
-
-bool search_table_put(struct search_table *table,
-                      const struct search_node *node)
-{
-    const struct search_seen seen = {node->state, node->used};
-
-    /* Without memory every state is new: that costs time, and loses nothing. */
-    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
-}
-
-/* ---- in their order ----------------------------------------------------- */
+enum { LOOK_MS = 100 }; /* how often it is asked whether it is still wanted */
 
 struct search {
-    struct search_stages stages;
+    struct search_shared *shared;
+    pid_t pids[SEARCH_STAGES_MAX];
+    struct pollfd lines[SEARCH_STAGES_MAX]; /* to the stages */
+    unsigned stages_n;
     struct search_table seen;
     search_progress *progress;
     void *ctx;
     struct search_result *result;
 };
 
+/* ---- stages --------------------------------------------------------------- */
+
+static bool is_wanted(struct search *search)
+{
+    struct search_shared *shared = search->shared;
+    struct search_result now = *search->result;
+
+    if (shared->bounds.seed)
+        random_look(shared, &now);
+    else if (now.schedules < shared->schedules)
+        now.schedules = shared->schedules;
+    return !search->progress || search->progress(search->ctx, &now);
+}
+
+/* Until all stages are done with what they were given. One that hears of the stop may end
+ * instead. False: ERROR says why. */
+static bool await(struct search *search, struct fail *error)
+{
+    struct search_shared *shared = search->shared;
+    char byte;
+
+    for (unsigned i = 0; i < search->stages_n; i++)
+        search->lines[i].events = POLLIN;
+    for (unsigned busy = search->stages_n; busy > 0;) {
+        if (poll(search->lines, search->stages_n, LOOK_MS) <= 0 &&
+            !is_wanted(search))
+            shared->stop = true;
+        for (unsigned i = 0; i < search->stages_n; i++) {
+            struct pollfd *line = &search->lines[i];
+
+            if (shared->stop) /* for one that has nothing to do */
+                (void)shutdown(line->fd, SHUT_WR);
+            if (line->events == 0 || line->revents == 0)
+                continue;
+            busy--;
+            line->events = 0;
+            if (recv(line->fd, &byte, 1, 0) == 1 || shared->stop)
+                continue;
+            (void)fail_with(&shared->errors[i], "a stage has ended by itself");
+            shared->stop = true;
+        }
+    }
+    for (unsigned i = 0; i < search->stages_n; i++)
+        if (shared->errors[i].text[0]) {
+            *error = shared->errors[i];
+            return false;
+        }
+    return true;
+}
+
+/* All children of what is in the queue from shared->next on; or random schedules until they
+ * are not wanted any more. False: ERROR says why. */
+static bool play_queue(struct search *search, struct fail *error)
+{
+    for (unsigned i = 0; i < search->stages_n; i++)
+        (void)send(search->lines[i].fd, "", 1, MSG_NOSIGNAL);
+    return await(search, error);
+}
+
+/* One more stage. */
+static bool add_stage(struct search *search, struct fail *error)
+{
+    unsigned i = search->stages_n;
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return fail_with(error, "no process for a stage: %s", strerror(errno));
+    search->pids[i] = child_fork(SIGKILL);
+    search->lines[i].fd = ends[0];
+    if (search->pids[i] == 0) {
+        for (unsigned j = 0; j <= i; j++)
+            (void)close(search->lines[j].fd);
+        search_stage_main(search->shared, i, ends[1]);
+    }
+    (void)close(ends[1]);
+    if (search->pids[i] > 0) {
+        search->stages_n++;
+        return true;
+    }
+    (void)close(ends[0]);
+    return fail_with(error, "no process for a stage: %s", strerror(errno));
+}
+
+/* Opens N stages, 0 = one for each processor, and plays the root. False: ERROR says why;
+ * they are to be closed all the same. */
+static bool open_stages(struct search *search, unsigned n, struct fail *error)
+{
+    if (n == 0)
+        n = search_processors(-1);
+    while (search->stages_n < n && search->stages_n < SEARCH_STAGES_MAX)
+        if (!add_stage(search, error))
+            return false;
+    return await(search, error);
+}
+
+static void close_stages(struct search *search)
+{
+    search->shared->stop = true;
+    for (unsigned i = 0; i < search->stages_n; i++)
+        (void)close(search->lines[i].fd);
+    for (unsigned i = 0; i < search->stages_n; i++)
+        while (waitpid(search->pids[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+}
+
+/* ---- in their order --------------------------------------------------------- */
+
 static void note_faults(struct search *search, const struct search_node *node)
 {
-    const struct search_node *nodes = search->stages.shared->nodes;
+    const struct search_node *nodes = search->shared->nodes;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &search->result->faults[i];
@@ -193,7 +158,7 @@ static void note_faults(struct search *search, const struct search_node *node)
 /* Schedules of the next length are behind those of this one. */
 static void go_on_from(struct search *search, const struct search_node *node)
 {
-    struct search_shared *shared = search->stages.shared;
+    struct search_shared *shared = search->shared;
 
     for (unsigned i = 0; i < node->moves_n; i++) {
         uint32_t number = node->children[i];
@@ -207,74 +172,58 @@ static void go_on_from(struct search *search, const struct search_node *node)
             continue;
         note_faults(search, child);
         is_new = search_table_put(&search->seen, child);
-        if ((!is_new && !shared->bounds.no_reduction) ||
-            search_is_end(&shared->bounds, child))
-            continue;
-        if (child->used.of[SEARCH_MOVES] < shared->bounds.moves)
+        if ((is_new || shared->bounds.no_reduction) &&
+            !search_is_end(&shared->bounds, child) &&
+            child->used.of[SEARCH_MOVES] < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
     }
     search->result->states = search->seen.n;
 }
 
-static bool is_wanted(void *ctx)
-{
-    struct search *search = ctx;
-    struct search_shared *shared = search->stages.shared;
-    struct search_result now = *search->result;
-
-    if (shared->bounds.seed)
-        random_look(shared, &now);
-    else if (now.schedules < shared->schedules)
-        now.schedules = shared->schedules;
-    return !search->progress || search->progress(search->ctx, &now);
-}
-
 static bool run(struct search *search, struct fail *error)
 {
-    struct search_shared *shared = search->stages.shared;
+    struct search_shared *shared = search->shared;
     uint32_t done = 0, end;
-    bool good;
+    bool good = true;
 
     if (shared->bounds.seed) {
-        good = search_stages_play(&search->stages, error);
+        good = play_queue(search, error);
         random_look(shared, search->result);
         return good;
     }
     if (shared->bounds.moves > 0)
         shared->queue[shared->queue_n++] = NODE_ROOT;
     note_faults(search, &shared->nodes[NODE_ROOT]);
-    while (done < shared->queue_n && !shared->stop) {
+    while (good && done < shared->queue_n && !shared->stop) {
         uint64_t before = search->result->schedules;
 
         end = shared->queue_n;
-        good = search_stages_play(&search->stages, error);
+        good = play_queue(search, error);
         for (; done < end; done++)
             go_on_from(search, &shared->nodes[shared->queue[done]]);
-        if (!good)
-            return false;
         shared->next = done;
         if (!shared->stop && search->result->schedules > before)
             search->result->moves++;
         if (!is_wanted(search))
             shared->stop = true;
     }
-    return true;
+    return good;
 }
 
 /* ---- confirmed ---------------------------------------------------------- */
 
-/* Whether FOUND comes out again where nobody has played before: what actors keep from
- * one schedule to the next would be a fault of ours. */
+/* Whether PLAYED comes out again where nobody has played before: what actors keep from one
+ * schedule to the next would be a fault of ours. */
 static bool is_fault_again(const struct stage_scene *scene,
-                           const struct stage_move moves[], size_t n,
+                           const struct search_found *played,
                            enum stage_fault fault, struct fail *error)
 {
     struct stage *stage = stage_open(scene, error);
     bool good = stage != NULL;
     unsigned faults = 0;
 
-    for (size_t i = 0; good && i < n; i++) {
-        good = stage_move(stage, moves[i], error);
+    for (size_t i = 0; good && i < played->n; i++) {
+        good = stage_move(stage, played->moves[i], error);
         faults = stage_faults(stage);
     }
     stage_close(stage);
@@ -287,30 +236,52 @@ static bool confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
                     struct search_result *result, struct fail *error)
 {
-    struct stage_move moves[STAGE_MOVES_MAX];
     bool good = true;
 
-    memcpy(moves, bounds->from, sizeof(moves));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        struct search_found *found = &result->faults[i];
+        struct search_found *found = &result->faults[i], all;
         struct fail why = {"it does not break"};
-        char text[4 * STAGE_MOVES_MAX + 1];
 
-        memcpy(moves + bounds->from_n, found->moves,
-               found->n * sizeof(moves[0]));
-        if (!found->is_found ||
-            is_fault_again(scene, moves, bounds->from_n + found->n, i, &why))
+        all.n = bounds->from_n + found->n;
+        memcpy(all.moves, bounds->from, sizeof(all.moves));
+        memcpy(all.moves + bounds->from_n, found->moves,
+               found->n * sizeof(found->moves[0]));
+        if (!found->is_found || is_fault_again(scene, &all, i, &why))
             continue;
         (void)fail_with(
             error,
             "an error of the stage's own, and no finding: %s by "
             "'%s' does not come out again in fresh processes: %.199s",
-            stage_fault_word(i),
-            stage_text(moves, bounds->from_n + found->n, text, sizeof(text)),
-            why.text);
+            stage_fault_word(i), search_text(&all), why.text);
         found->is_found = good = false;
     }
     return good;
+}
+
+static struct search_shared *share(const struct stage_scene *scene,
+                                   const struct search_bounds *bounds)
+{
+    struct search_shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (shared == MAP_FAILED)
+        return NULL;
+    shared->scene = *scene;
+    shared->bounds = *bounds;
+    shared->bounds.no_reduction |= bounds->seed != 0;
+    if (shared->bounds.moves > STAGE_MOVES_MAX - bounds->from_n)
+        shared->bounds.moves = STAGE_MOVES_MAX - bounds->from_n;
+    /* Of several segments, each chooses one by chance of its own. */
+    shared->bounds.are_alike = scene->segments <= 1 && bounds->from_n == 0;
+    for (unsigned i = 1; i < scene->buyers; i++)
+        if (memcmp(&scene->roles[i], &scene->roles[0],
+                   sizeof(scene->roles[0])) != 0)
+            shared->bounds.are_alike = false;
+    shared->nodes_n = NODE_ROOT + 1;
+    shared->nodes[NODE_ROOT].move.actor = shared->nodes[NODE_ROOT].last = -1;
+    shared->nodes[NODE_ROOT].state = 1;
+    return shared;
 }
 
 bool search_run(const struct stage_scene *scene,
@@ -318,19 +289,20 @@ bool search_run(const struct stage_scene *scene,
                 search_progress *progress, void *ctx,
                 struct search_result *result, struct fail *error)
 {
-    struct search search = {.stages = {.wanted = is_wanted, .ctx = &search},
+    struct search search = {.shared = share(scene, bounds),
                             .seen = {.bounds = bounds},
                             .progress = progress,
                             .ctx = ctx,
                             .result = result};
     bool good;
 
-    *result = (struct search_result){.is_whole = true};
-    good = search_stages_open(&search.stages, scene, bounds, stages, error) &&
-           run(&search, error);
-    if (!good || search.stages.shared->stop)
-        result->is_whole = false;
-    search_stages_close(&search.stages);
+    *result = (struct search_result){.is_whole = false};
+    if (!search.shared)
+        return fail_with(error, "no memory for the search");
+    good = open_stages(&search, stages, error) && run(&search, error);
+    result->is_whole = good && !search.shared->stop;
+    close_stages(&search);
+    (void)munmap(search.shared, sizeof(*search.shared));
     free(search.seen.places);
     return good && confirm(scene, bounds, result, error);
 }

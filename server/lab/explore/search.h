@@ -6,7 +6,7 @@
  * servers can be taken back, so each is played from the start, but for those that
  * only go on where another one ended. Several stages play at once, each in a
  * process and on a processor of its own; what is found depends on the order of the
- * schedules, and not on who plays them (search_stages.c).
+ * schedules, and not on who plays them (search_stage.c).
  *
  * Reduction. Two schedules that end in the same state have the same futures: what
  * each actor that is not done has heard, and when, what is in Redis and in the
@@ -55,6 +55,9 @@ struct search_found {
     struct stage_move moves[STAGE_MOVES_MAX]; /* behind bounds.from */
     size_t n;
 };
+
+/* Its moves as a text, until the next call. */
+const char *search_text(const struct search_found *found);
 
 struct search_result {
     struct search_found faults[STAGE_FAULT_N];

@@ -1,0 +1,169 @@
+/* See search.h: which schedules are within the bounds, which of them are no different from
+ * others, and which states are news. */
+#include "server/lab/explore/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *search_text(const struct search_found *found)
+{
+    static char text[4 * STAGE_MOVES_MAX + 1];
+
+    return stage_text(found->moves, found->n, text, sizeof(text));
+}
+
+/* ---- within the bounds -------------------------------------------------- */
+
+static bool has_step(const struct search_node *node, signed char actor)
+{
+    for (unsigned i = 0; i < node->moves_n; i++)
+        if (node->moves[i].actor == actor && node->moves[i].kind == 's')
+            return true;
+    return false;
+}
+
+/* Counts one of KIND, and tells whether that is within the bounds. */
+static bool spend(const struct search_bounds *bounds, struct search_used *used,
+                  enum search_bound kind)
+{
+    if (kind > SEARCH_TROUBLES && !spend(bounds, used, SEARCH_TROUBLES))
+        return false;
+    return ++used->of[kind] <= bounds->most[kind];
+}
+
+/* The moves of each bound. */
+static const char *const counted[] = {
+#define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
+#include "server/lab/explore/bounds.inc"
+};
+
+static bool is_allowed(const struct search_bounds *bounds,
+                       const struct search_node *node, struct stage_move move,
+                       struct search_used *used)
+{
+    bool acts = move.actor >= 0 && strchr("s~^-xl", move.kind);
+
+    /* Actors that are alike have their letters in the order in which they come. */
+    if (!bounds->no_reduction && bounds->are_alike && move.actor > 0 &&
+        !(node->begun & (1u << (move.actor - 1))))
+        return false;
+    if (acts && node->last >= 0 && node->last != move.actor &&
+        has_step(node, node->last) && !spend(bounds, used, SEARCH_PREEMPTIONS))
+        return false;
+    /* A single server that begins anew forgets all; its clock is not searched for. */
+    if (move.actor < -1)
+        return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
+    /* An actor that can look does not give up; a watchdog is of use only if it has
+     * something to keep. */
+    if (strchr("RP", move.kind) ||
+        (move.kind == '+' && has_step(node, move.actor)) ||
+        (move.kind == 'w' &&
+         (move.actor < 0 || !(node->inside & (1u << move.actor)))))
+        return false;
+    for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
+        if (strchr(counted[bound], move.kind) &&
+            !(move.kind == '^' && move.actor < 0))
+            return spend(bounds, used, (enum search_bound)bound);
+    return true;
+}
+
+/* The rest of one bound, where no more troubles are left of all. */
+static unsigned left(const struct search_bounds *bounds,
+                     const struct search_used *used, unsigned kind)
+{
+    unsigned of_all = bounds->troubles - used->of[SEARCH_TROUBLES];
+    unsigned of_it = bounds->most[kind] - used->of[kind];
+
+    return kind > SEARCH_TROUBLES && of_it > of_all ? of_all : of_it;
+}
+
+bool search_is_as_free(const struct search_bounds *bounds,
+                       const struct search_used *a, const struct search_used *b)
+{
+    for (unsigned kind = 0; kind < SEARCH_BOUNDS_N; kind++)
+        if (left(bounds, a, kind) < left(bounds, b, kind))
+            return false;
+    return true;
+}
+
+bool search_child(const struct search_bounds *bounds,
+                  const struct search_node *node, unsigned i,
+                  struct search_node *child)
+{
+    *child = (struct search_node){.move = node->moves[i],
+                                  .last = node->last,
+                                  .begun = node->begun,
+                                  .used = node->used};
+    if (!is_allowed(bounds, node, child->move, &child->used))
+        return false;
+    child->used.of[SEARCH_MOVES]++;
+    if (child->move.actor >= 0 && child->move.kind != 'e') {
+        child->last = child->move.actor;
+        child->begun |= (uint8_t)(1u << child->move.actor);
+    }
+    return true;
+}
+
+/* The end of a lease that came with the end of a wait counts as well. */
+bool search_is_within(const struct search_bounds *bounds,
+                      const struct search_node *node, struct search_node *child)
+{
+    if (child->move.kind == '+' && child->lapses > node->lapses &&
+        !spend(bounds, &child->used, SEARCH_EXPIRIES))
+        return false;
+    /* The last actor was not preempted if it cannot go on. */
+    if (child->last >= 0 && !has_step(child, child->last))
+        child->last = -1;
+    return true;
+}
+
+/* The units are sold, or the lock is lost. */
+bool search_is_end(const struct search_bounds *bounds,
+                   const struct search_node *node)
+{
+    return node->faults & ~bounds->passes &
+           (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER | 1u << STAGE_STALE |
+            1u << STAGE_FOREVER);
+}
+
+/* ---- states that were seen ---------------------------------------------- */
+
+static bool put(struct search_table *table, const struct search_seen *seen)
+{
+    size_t at = seen->state % table->room;
+
+    for (; table->places[at].state != 0; at = (at + 1) % table->room)
+        if (table->places[at].state == seen->state &&
+            search_is_as_free(table->bounds, &table->places[at].used,
+                              &seen->used))
+            return false;
+    table->places[at] = *seen;
+    table->n++;
+    return true;
+}
+
+static bool grow(struct search_table *table)
+{
+    struct search_table next = *table;
+
+    next.n = 0;
+    next.room = table->room ? 2 * table->room + 1 : 4099;
+    next.places = calloc(next.room, sizeof(*next.places));
+    if (!next.places)
+        return false;
+    for (size_t i = 0; i < table->room; i++)
+        if (table->places[i].state != 0)
+            (void)put(&next, &table->places[i]);
+    free(table->places);
+    *table = next;
+    return true;
+}
+
+bool search_table_put(struct search_table *table,
+                      const struct search_node *node)
+{
+    const struct search_seen seen = {node->state, node->used};
+
+    /* Without memory every state is new: that costs time, and loses nothing. */
+    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
+}

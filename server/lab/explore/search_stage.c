@@ -1,0 +1,204 @@
+/*
+ * See search_private.h. Each stage is in a process of its own, which stays on one
+ * processor with its redis-server and its actors: they take turns, and a turn that
+ * goes to another processor takes several times as long.
+ *
+ * What a schedule leads to depends on nothing but the schedule: so stages may take
+ * up the schedules of one length in any order, and play on after one of them, since
+ * they are there, for as long as what they meet is new to them.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/lab/explore/search_private.h"
+
+enum { AHEAD_MOVES = 8 }; /* played beyond the length that is due */
+
+/* One stage, in its own process. */
+struct runner {
+    struct search_shared *shared;
+    struct stage *stage;
+    struct search_table seen; /* what it has met so far */
+    struct fail *error;
+};
+
+/* ---- playing ------------------------------------------------------------ */
+
+static bool play(struct runner *runner, const struct search_node *node)
+{
+    const struct search_bounds *bounds = &runner->shared->bounds;
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n = bounds->from_n + node->used.of[SEARCH_MOVES];
+    char text[4 * STAGE_MOVES_MAX + 1];
+    struct fail why;
+
+    memcpy(moves, bounds->from, sizeof(moves));
+    for (size_t i = n; i > bounds->from_n;
+         node = &runner->shared->nodes[node->parent])
+        moves[--i] = node->move;
+    if (!stage_begin(runner->stage, runner->error))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!stage_move(runner->stage, moves[i], runner->error)) {
+            /* Moves that were possible once must be so again. */
+            why = *runner->error;
+            return fail_with(runner->error,
+                             "an error of the stage's own: '%s' is not the "
+                             "same twice: %.199s",
+                             stage_text(moves, i + 1, text, sizeof(text)),
+                             why.text);
+        }
+        /* A fault may be one of this moment only, and is part of the state. */
+        (void)stage_faults(runner->stage);
+    }
+    return true;
+}
+
+void search_fill(struct stage *stage, const struct search_shared *shared,
+                 struct search_node *node)
+{
+    node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
+    node->lapses = (uint8_t)stage_lapses(stage);
+    node->faults = stage_faults(stage);
+    node->state = stage_hash(stage);
+    for (unsigned i = 0; i < shared->scene.buyers; i++)
+        if (stage_is_inside(stage, i))
+            node->inside |= (uint8_t)(1u << i);
+}
+
+bool search_play(struct stage *stage, const struct search_shared *shared,
+                 const struct search_node *node, struct search_node *child,
+                 struct fail *error)
+{
+    if (!stage_move(stage, child->move, error))
+        return false;
+    search_fill(stage, shared, child);
+    return search_is_within(&shared->bounds, node, child);
+}
+
+/* Where the stage is at NODE: one move on. The number of the child, or 0: it goes
+ * no further, or the stage is broken. */
+static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
+                     struct search_node *child)
+{
+    struct search_shared *shared = runner->shared;
+    struct search_node *node = &shared->nodes[at];
+    uint32_t number;
+
+    child->parent = at;
+    if (!search_play(runner->stage, shared, node, child, runner->error)) {
+        node->children[i] = runner->error->text[0] ? 0 : NODE_BEYOND;
+        return 0;
+    }
+    child->state =
+        (child->state + (uint64_t)(child->last + 2)) * UINT64_C(1099511628211) |
+        1;
+    number = atomic_fetch_add(&shared->nodes_n, 1);
+    if (number >= NODES_MAX) {
+        shared->stop = true;
+        return 0;
+    }
+    shared->nodes[number] = *child;
+    node->children[i] = number;
+    return number;
+}
+
+/* Plays the child by move I, and on from there. False: the stage is broken. */
+static bool follow(struct runner *runner, uint32_t at, unsigned i)
+{
+    struct search_shared *shared = runner->shared;
+    struct search_node child;
+
+    if (!search_child(&shared->bounds, &shared->nodes[at], i, &child))
+        return true;
+    if (!play(runner, &shared->nodes[at]))
+        return false;
+    for (int ahead = 0; ahead <= AHEAD_MOVES; ahead++) {
+        const struct search_node *node;
+
+        at = step(runner, at, i, &child);
+        node = &shared->nodes[at];
+        if (at == 0 || shared->stop || search_is_end(&shared->bounds, node) ||
+            node->used.of[SEARCH_MOVES] >= shared->bounds.moves ||
+            !search_table_put(&runner->seen, node))
+            break;
+        for (i = 0; i < node->moves_n; i++)
+            if (search_child(&shared->bounds, node, i, &child))
+                break;
+        if (i == node->moves_n)
+            break;
+    }
+    return runner->error->text[0] == '\0';
+}
+
+/* The queue is played, by the stages beside this one as well. False: the stage is broken. */
+static bool go_through(struct runner *runner)
+{
+    struct search_shared *shared = runner->shared;
+    bool good = true;
+
+    while (good && !shared->stop) {
+        uint32_t place = atomic_fetch_add(&shared->next, 1), at;
+
+        if (place >= shared->queue_n)
+            break;
+        at = shared->queue[place];
+        for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++) {
+            if (!shared->stop && shared->nodes[at].children[i] == 0)
+                good = follow(runner, at, i);
+            /* The ones played ahead count when it is their turn. */
+            shared->schedules += shared->nodes[at].children[i] != 0;
+        }
+    }
+    return good;
+}
+
+/* ---- the process ---------------------------------------------------------- */
+
+unsigned search_processors(int only)
+{
+    cpu_set_t all, one;
+    unsigned n = 0;
+
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
+        return 1;
+    CPU_ZERO(&one);
+    for (unsigned i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all) && (int)n++ == only)
+            CPU_SET(i, &one);
+    if (only >= 0)
+        (void)sched_setaffinity(0, sizeof(one), &one);
+    return n;
+}
+
+_Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
+                                 int line)
+{
+    struct search_node *root = &shared->nodes[NODE_ROOT];
+    struct runner runner = {.shared = shared,
+                            .seen = {.bounds = &shared->bounds},
+                            .error = &shared->errors[index]};
+    bool good;
+    char byte;
+
+    /* Ctrl-C is for who started the search, which ends it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)search_processors((int)(index % search_processors(-1)));
+    runner.stage = stage_open(&shared->scene, runner.error);
+    good = runner.stage && (index != 0 || play(&runner, root));
+    if (good && index == 0)
+        search_fill(runner.stage, shared, root);
+    while (good && !shared->stop && send(line, "", 1, MSG_NOSIGNAL) == 1 &&
+           recv(line, &byte, 1, 0) == 1)
+        good = shared->bounds.seed
+                   ? random_work(shared, runner.stage, runner.error)
+                   : go_through(&runner);
+    if (!good)
+        shared->stop = true;
+    stage_close(runner.stage);
+    _exit(0);
+}
