@@ -138,7 +138,7 @@ UNIT_TEST(forwarded_requests_have_their_client)
 }
 
 struct crowd {
-    struct client_limit limit;
+    struct access_limit limit;
     struct in6_addr client;
     atomic_int inside;
     bool never_too_many;
@@ -149,14 +149,14 @@ static void *come_and_go(void *arg)
     struct crowd *crowd = arg;
 
     for (int i = 0; i < 20000; i++) {
-        atomic_uint *count = client_limit_enter(&crowd->limit, &crowd->client);
+        atomic_uint *count = access_enter(&crowd->limit, &crowd->client);
 
         if (!count)
             continue;
         if (atomic_fetch_add(&crowd->inside, 1) >= 2)
             crowd->never_too_many = false;
         atomic_fetch_sub(&crowd->inside, 1);
-        client_limit_leave(count);
+        atomic_fetch_sub(count, 1);
     }
     return NULL;
 }
@@ -175,8 +175,8 @@ UNIT_TEST(a_limit_holds_for_threads)
     assert_true(crowd.never_too_many);
     /* Nobody was counted who has not left. */
     for (int i = 0; i < 3; i++)
-        assert_int_equal(
-            client_limit_enter(&crowd.limit, &crowd.client) != NULL, i < 2);
+        assert_int_equal(access_enter(&crowd.limit, &crowd.client) != NULL,
+                         i < 2);
 }
 
 UNIT_TEST(peers_are_told_apart)
@@ -194,15 +194,15 @@ UNIT_TEST(peers_are_told_apart)
         {"127.0.0.1", "::1", false, true},
         {"127.0.0.1", "::ffff:128.0.0.1", false, false},
     };
-    static struct client_limit limit = {.inflight_max = 100};
+    static struct access_limit limit = {.inflight_max = 100};
     struct in6_addr a, b;
     atomic_uint *count;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         a = parsed(rows[i].a);
         b = parsed(rows[i].b);
-        count = client_limit_enter(&limit, &a);
-        assert_int_equal(count == client_limit_enter(&limit, &b), rows[i].same);
+        count = access_enter(&limit, &a);
+        assert_int_equal(count == access_enter(&limit, &b), rows[i].same);
         assert_int_equal(address_is_loopback(&b), rows[i].local);
     }
 }
@@ -210,15 +210,15 @@ UNIT_TEST(peers_are_told_apart)
 /* By chance as many addresses as there are counts take 63 % of them. */
 UNIT_TEST(counts_are_spread)
 {
-    static struct client_limit limit = {.inflight_max = 1};
+    static struct access_limit limit = {.inflight_max = 1};
     struct in6_addr address;
     int alone = 0;
 
-    for (int i = 0; i < CLIENT_COUNTS; i++) {
+    for (int i = 0; i < ACCESS_COUNTS; i++) {
         address = parsed(text_of("10.1.%d.%d", i / 256, i % 256));
-        alone += client_limit_enter(&limit, &address) != NULL;
+        alone += access_enter(&limit, &address) != NULL;
     }
-    assert_in_range(alone, CLIENT_COUNTS / 2, CLIENT_COUNTS);
+    assert_in_range(alone, ACCESS_COUNTS / 2, ACCESS_COUNTS);
 }
 
 /* A host is ours by a name that was given; http-access.t asks for others from outside. */

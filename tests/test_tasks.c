@@ -25,7 +25,7 @@ struct fixture {
     struct tasks *tasks;
     sem_t at_gate, gate; /* a task has come to the gate; one may go on */
     atomic_int turns;    /* tasks that were run */
-    struct job *late;    /* that is handed in by refuse(); NULL = none */
+    struct job *late;    /* that is handed in by one refused; NULL = none */
     struct job *jobs;    /* JOBS_MAX, all zero */
 };
 
@@ -48,11 +48,19 @@ static bool is_stopped(const struct worker *worker, int ms)
     return poll(&stop, 1, ms) == 1;
 }
 
+static void submit(struct fixture *f, struct job *job);
+
 static void run(struct task *task, struct worker *worker)
 {
     struct job *job = task->owner;
     struct fixture *f = job->f;
 
+    if (!worker) {
+        if (f->late && job != f->late)
+            submit(f, f->late);
+        atomic_fetch_add(&job->refusals, 1);
+        return;
+    }
     job->turn = atomic_fetch_add(&f->turns, 1);
     if (job->how != AT_ONCE) {
         job->is_well = worker->app == &f->app && worker->reader &&
@@ -68,21 +76,10 @@ static void run(struct task *task, struct worker *worker)
     atomic_fetch_add(&job->runs, 1);
 }
 
-static void submit(struct fixture *f, struct job *job);
-
-static void refuse(struct task *task)
-{
-    struct job *job = task->owner;
-
-    if (job->f->late && job != job->f->late)
-        submit(job->f, job->f->late);
-    atomic_fetch_add(&job->refusals, 1);
-}
-
 static void submit(struct fixture *f, struct job *job)
 {
     job->f = f;
-    job->task = (struct task){.run = run, .refuse = refuse, .owner = job};
+    job->task = (struct task){.run = run, .owner = job};
     tasks_submit(f->tasks, &job->task);
 }
 

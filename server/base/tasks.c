@@ -49,7 +49,7 @@ void tasks_submit(struct tasks *tasks, struct task *task)
     }
     pthread_mutex_unlock(&tasks->mutex);
     if (stopping)
-        task->refuse(task);
+        task->run(task, NULL);
 }
 
 bool tasks_withdraw(struct tasks *tasks, struct task *task)
@@ -147,7 +147,7 @@ void tasks_stop(struct tasks *tasks)
     while ((task = TAILQ_FIRST(&tasks->queue))) {
         take_out(tasks, task);
         pthread_mutex_unlock(&tasks->mutex);
-        task->refuse(task);
+        task->run(task, NULL);
         pthread_mutex_lock(&tasks->mutex);
     }
     pthread_mutex_unlock(&tasks->mutex);

@@ -30,11 +30,10 @@ struct worker {
     int stop_fd; /* readable once tasks_stop() was called: for waits */
 };
 
-/* Either run() or refuse() is called, once, after tasks_submit(), or in it. */
 struct task {
+    /* Called once, after tasks_submit(), or in it. WORKER is NULL if the pool stops and the
+     * task must not begin: then it must not block. */
     void (*run)(struct task *task, struct worker *worker);
-    /* The pool stops, and the task has not begun. Must not block. */
-    void (*refuse)(struct task *task);
     void *owner;
 
     /* The pool's, while it has the task. */
@@ -50,9 +49,8 @@ struct tasks *tasks_open(const struct app *app, const char *name, size_t n);
  * connections. From any thread, until tasks_close(). */
 void tasks_submit(struct tasks *tasks, struct task *task);
 
-/* Takes a task back that has not begun. True: neither run() nor refuse() will be
- * called. False: it has begun, or ended. From any thread, by whoever knows that
- * the task is still there. */
+/* Takes a task back that has not begun. True: run() will not be called. False: it has
+ * begun, or ended. From any thread, by whoever knows that the task is still there. */
 bool tasks_withdraw(struct tasks *tasks, struct task *task);
 
 /* Refuses what has not begun, and what is handed in from then on; ends the threads.

@@ -1,5 +1,6 @@
 /*
- * Who may do what: which Host names this server, and who is the administrator.
+ * Who may do what: which Host names this server, who is the administrator, and how
+ * many orders one client may have in flight.
  *
  * Without an admin token the administrator is anybody on this machine, and so is
  * every page in a browser on this machine. Three things keep such a page from
@@ -34,6 +35,8 @@
 #include "server/base/config.h"
 
 #define HOST_BYTES 262 /* a name of DNS, and a port */
+
+#define ODD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 by the golden ratio */
 
 /* SIGHUP may change it. Each request asks whether there is one. */
 static struct {
@@ -202,4 +205,36 @@ bool access_is_admin(const struct request *request)
     same = *token.text && same_secret(given, token.text);
     pthread_mutex_unlock(&token.mutex);
     return same;
+}
+
+/* ---- orders in flight --------------------------------------------------------- */
+
+/* Each step brings all bits of what it multiplies into the upper half. */
+static atomic_uint *count_of(struct access_limit *limit,
+                             const struct in6_addr *address)
+{
+    uint64_t half[2], hash;
+
+    memcpy(half, address, sizeof(half));
+    /* A host that has one IPv6 address usually has the 2^64 beside it. */
+    if (!IN6_IS_ADDR_V4MAPPED(address))
+        half[1] = 0;
+    hash = (half[0] ^ limit->seed) * ODD;
+    hash = (hash ^ (hash >> 32) ^ half[1]) * ODD;
+    hash = (hash ^ (hash >> 32)) * ODD;
+    return &limit->counts[(hash >> 32) % ACCESS_COUNTS];
+}
+
+/* Compared before it is counted: an order that is refused takes no place. */
+atomic_uint *access_enter(struct access_limit *limit,
+                          const struct in6_addr *client)
+{
+    atomic_uint *count = count_of(limit, client);
+    unsigned inflight = atomic_load(count);
+
+    do
+        if (inflight >= limit->inflight_max)
+            return NULL;
+    while (!atomic_compare_exchange_weak(count, &inflight, inflight + 1));
+    return count;
 }

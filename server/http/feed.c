@@ -69,8 +69,8 @@ static bool differ(const struct store_product *a, const struct store_product *b)
            strcmp(a->name, b->name) != 0;
 }
 
-/* Both lists ascend, and products are never removed. After a look that failed there is
- * no beat. */
+/* Both lists ascend, and products are never removed. After a look that failed, or was
+ * refused, there is no beat. */
 static void look_run(struct task *task, struct worker *worker)
 {
     struct feed *feed = task->owner;
@@ -78,8 +78,8 @@ static void look_run(struct task *task, struct worker *worker)
     bool has_more;
     size_t n;
 
-    if (store_product_list(worker->reader, 0, PRODUCTS_MAX + 1, feed->seen, &n,
-                           NULL) == STORE_OK) {
+    if (worker && store_product_list(worker->reader, 0, PRODUCTS_MAX + 1,
+                                     feed->seen, &n, NULL) == STORE_OK) {
         has_more = n > PRODUCTS_MAX;
         n -= has_more;
         pthread_mutex_lock(&feed->mutex);
@@ -96,13 +96,6 @@ static void look_run(struct task *task, struct worker *worker)
         feed->looked_ms = clock_ms();
         pthread_mutex_unlock(&feed->mutex);
     }
-    atomic_store(&feed->looking, false);
-}
-
-static void look_refuse(struct task *task)
-{
-    struct feed *feed = task->owner;
-
     atomic_store(&feed->looking, false);
 }
 
@@ -274,8 +267,7 @@ struct feed *feed_open(const struct app *app, size_t viewers_max)
         return NULL;
     feed->app = app;
     feed->viewers_max = viewers_max;
-    feed->task =
-        (struct task){.run = look_run, .refuse = look_refuse, .owner = feed};
+    feed->task = (struct task){.run = look_run, .owner = feed};
     pthread_mutex_init(&feed->mutex, NULL);
     (void)getrandom(&feed->run, sizeof(feed->run), 0);
     return feed;

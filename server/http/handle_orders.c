@@ -41,17 +41,6 @@ static void post_answer(struct request *request)
     reply_order(request, 201, &order->record, RENDER_PLACED);
 }
 
-/* Counts the order of who has sent it; of what a proxy forwards, of whom the proxy
- * names. */
-static bool enter_limit(struct request *request)
-{
-    struct in6_addr address = access_client(request);
-
-    request->limited =
-        client_limit_enter(&request->loop->group->limit, &address);
-    return request->limited;
-}
-
 /*
  * From the cheapest check to the dearest. The limit of the client comes before
  * the dispatcher: an order over it must not take up a place in the queue.
@@ -59,11 +48,14 @@ static bool enter_limit(struct request *request)
 void handle_orders_post(struct request *request)
 {
     struct store_order *order = &request->order.record;
+    struct in6_addr client; /* of what a proxy forwards, whom the proxy names */
 
     if (!route_key(request, order->key) ||
         !route_body(request, PARSE_ORDER, order, NULL))
         return;
-    if (!enter_limit(request)) {
+    client = access_client(request);
+    request->limited = access_enter(&request->loop->group->limit, &client);
+    if (!request->limited) {
         metrics_order(request->app->metrics, ORDER_CLIENT_BUSY);
         reply_problem(request, PROBLEM_CLIENT_BUSY,
                       "wait for some of your orders to be answered");

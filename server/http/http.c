@@ -66,15 +66,16 @@ static void wake(struct loop *loop)
 }
 
 /*
- * First the completion is posted, then `asleep` is read; the loop does it the
- * other way round, so one of the two sees what the other did. Once posted, the
- * completion may be gone.
+ * First the request is posted, then `asleep` is read; the loop does it the other way
+ * round, so one of the two sees what the other did. Once posted, the request may be
+ * gone.
  */
-void loop_post(struct loop *loop, struct completion *completion)
+void loop_post(struct request *request)
 {
-    completion->next = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&loop->inbox, &completion->next,
-                                         completion))
+    struct loop *loop = request->loop;
+
+    request->next = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&loop->inbox, &request->next, request))
         ;
     if (atomic_load(&loop->asleep) && atomic_exchange(&loop->asleep, false))
         wake(loop);
@@ -142,9 +143,9 @@ bool loop_begin_pass(struct loop *loop)
            loop->suspended > 0;
 }
 
-struct completion *loop_take(struct loop *loop)
+struct request *loop_take(struct loop *loop)
 {
-    struct completion *list = NULL, *turned = NULL, *next;
+    struct request *list = NULL, *turned = NULL, *next;
 
     if (atomic_load_explicit(&loop->inbox, memory_order_relaxed))
         list = atomic_exchange(&loop->inbox, NULL);
@@ -248,7 +249,7 @@ bool loop_watch(struct loop *loop, int fd)
     return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* The store may be in loop_post() although the completion has been seen. */
+/* The store may be in loop_post() although the request has been seen. */
 static void loop_free(struct loop *loop)
 {
     while (atomic_load(&loop->writes))

@@ -4,7 +4,7 @@
  *
  * Threads: few, each with many connections, and none of them ever waits for a
  * database, a lock or a client. A request that has to wait is suspended, and
- * comes back to its thread as a completion: see loop.h.
+ * comes back to its thread: see loop.h.
  *
  * To stop without cutting anybody off:
  *     http_quiesce(http);        no new connections, no new orders and tasks

@@ -7,11 +7,10 @@
  * mhd.c, unless it says "from any thread". A connection and all that belongs to
  * it stay on one thread, so they need no lock.
  *
- * Completions
+ * Coming back
  * -----------
- * A request that waits for another thread comes back as a completion. The thread
- * that has served it posts that into the loop's inbox, and wakes the loop only if
- * it sleeps: of all orders of a batch the first wakes it.
+ * The thread that has served a request which waited posts it into the loop's inbox, and
+ * wakes the loop only if it sleeps: of all orders of a batch the first wakes it.
  *
  * Gathering
  * ---------
@@ -38,7 +37,6 @@
 #include <stdint.h>
 
 #include "server/base/timers.h"
-#include "server/http/client_limit.h"
 
 #define LOOP_QUIET_US  50
 #define LOOP_GATHER_US 2000
@@ -48,17 +46,32 @@ struct MHD_Daemon;
 struct app;
 struct feed;
 struct order;
+struct request;
 
-/* Embedded in whatever comes back. */
-struct completion {
-    struct completion *next;
+/*
+ * How many orders one client may have waiting: so that one of them cannot fill
+ * the dispatcher's queue and leave all others with 503.
+ *
+ * It limits neither how many orders a client may place, nor how fast. A client
+ * that waits for its answers never meets it. Behind a proxy all clients have one
+ * address, unless it is one of --trusted-proxy, which says whose order it is.
+ *
+ * Orders are counted by a hash of the address, so nobody has to be remembered. Two
+ * addresses share a count by a chance of one in ACCESS_COUNTS, and the seed keeps
+ * secret which ones do.
+ */
+#define ACCESS_COUNTS 65536
+struct access_limit {
+    unsigned inflight_max; /* orders of each */
+    uint64_t seed;
+    atomic_uint counts[ACCESS_COUNTS];
 };
 
 /* The loops' common part: their connections, as /metrics tells them, and what all
  * of these share. */
 struct loop_group {
     struct feed *feed; /* the viewers' */
-    struct client_limit limit;
+    struct access_limit limit;
     char address[64]; /* that we listen on */
     atomic_size_t connections_n;
 };
@@ -76,14 +89,14 @@ struct loop {
     int wait_fd;       /* an epoll of bell_fd and what loop_watch() was given */
     int bell_fd;       /* an eventfd */
     unsigned begun;    /* see loop_begun() */
-    unsigned expected; /* completions that will come */
+    unsigned expected; /* requests that will come back */
     unsigned gathered, awaited; /* orders; those gathered are awaited as well */
     unsigned answered;          /* in this round, and silent since */
     unsigned suspended;         /* connections, of viewers */
 
     /* Other threads write these: they have a cache line of their own, and in it is room
      * for three more. */
-    _Alignas(64) _Atomic(struct completion *) inbox; /* the last one first */
+    _Alignas(64) _Atomic(struct request *) inbox; /* the last one first */
     atomic_bool asleep, drain, stop;
     bool parses_in_place; /* mhd.c's: the library a head, in its read buffer */
     bool has_new_order;   /* in this pass */
@@ -103,16 +116,15 @@ struct loop_mark {
 /* The loop wakes up when FD can be read from. */
 bool loop_watch(struct loop *loop, int fd);
 
-/* The completion, and what it is part of, are the loop's from here on. From any
- * thread. */
-void loop_post(struct loop *loop, struct completion *completion);
+/* The request is its loop's from here on. From any thread. */
+void loop_post(struct request *request);
 
 /* False: it was told to stop, nothing is expected any more, and no connection is
  * suspended. */
 bool loop_begin_pass(struct loop *loop);
 
 /* All that were posted, the first one first; NULL if there are none. */
-struct completion *loop_take(struct loop *loop);
+struct request *loop_take(struct loop *loop);
 
 /* Hands the gathered orders over if it is time. Then sleeps until there is
  * something to do; with HAS_MORE there is already. */

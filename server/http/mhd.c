@@ -118,10 +118,10 @@ static void finish(struct connection *connection)
     struct request *request = &connection->request;
 
     if (request->limited)
-        client_limit_leave(request->limited);
+        atomic_fetch_sub(request->limited, 1);
+    request->limited = NULL;
     if (request->stage != REQUEST_NEW)
         atomic_fetch_sub(&request->loop->requests, 1);
-    request->limited = NULL;
     request->stage = REQUEST_NEW;
     feed_leave(&request->viewer);
     request_end(request);
@@ -249,11 +249,10 @@ static void resume(struct connection *connection)
 }
 
 /* A request that waited continues. */
-static void come_back(struct completion *completion)
+static void come_back(struct request *request)
 {
     struct connection *connection =
-        CONTAINER_OF(completion, struct connection, request.completion);
-    struct request *request = &connection->request;
+        CONTAINER_OF(request, struct connection, request);
 
     if (request->waits_for == REQUEST_FOR_ORDER)
         request->loop->awaited--;
@@ -546,16 +545,16 @@ bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
  * yes then. */
 void mhd_serve(struct loop *loop)
 {
-    struct completion *completion, *next;
+    struct request *request, *next;
     MHD_UNSIGNED_LONG_LONG ms = 0;
     struct timer *timer;
 
     while (loop_begin_pass(loop)) {
         /* Until none has come meanwhile: a pass of the library costs more than a look. */
-        while ((completion = loop_take(loop)))
-            for (; completion; completion = next) {
-                next = completion->next;
-                come_back(completion);
+        while ((request = loop_take(loop)))
+            for (; request; request = next) {
+                next = request->next;
+                come_back(request);
             }
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
             come_due(timer);

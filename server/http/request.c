@@ -122,7 +122,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
 
 /* ---- waiting -------------------------------------------------------------- */
 
-/* A completion will come. What is written here only the loop's thread reads, so
+/* It will come back. What is written here only the loop's thread reads, so
  * it does not matter whether the request has come back already. */
 static void wait_for(struct request *request, enum request_wait what)
 {
@@ -145,20 +145,14 @@ static void task_run(struct task *task, struct worker *worker)
 {
     struct request *request = task->owner;
     struct store_error error = {0};
-    enum store_status status = request->run(request, worker, &error);
+    enum store_status status;
 
-    if (status != STORE_OK)
+    if (!worker)
+        reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
+    else if ((status = request->run(request, worker, &error)) != STORE_OK)
         reply_status(request, status, &error);
     assert(request->status);
-    loop_post(request->loop, &request->completion);
-}
-
-static void task_refuse(struct task *task)
-{
-    struct request *request = task->owner;
-
-    reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
-    loop_post(request->loop, &request->completion);
+    loop_post(request);
 }
 
 void suspend_for_task(struct request *request, request_run *run)
@@ -166,8 +160,7 @@ void suspend_for_task(struct request *request, request_run *run)
     if (!prepare_wait(request))
         return;
     request->run = run;
-    request->task =
-        (struct task){.run = task_run, .refuse = task_refuse, .owner = request};
+    request->task = (struct task){.run = task_run, .owner = request};
     wait_for(request, REQUEST_FOR_TASK);
     tasks_submit(request->app->readers, &request->task);
 }
@@ -188,7 +181,7 @@ static void order_done(struct order *order)
 {
     struct request *request = order->owner;
 
-    loop_post(request->loop, &request->completion);
+    loop_post(request);
 }
 
 void suspend_for_order(struct request *request, request_answer *answer)
@@ -219,7 +212,7 @@ static void write_done(struct store_write *write)
 
     if (reply_of_status(write->status) == PROBLEM_STORE_UNAVAILABLE)
         metrics_count(request->app->metrics, METRICS_CHANGES_FAILED, 1);
-    loop_post(request->loop, &request->completion);
+    loop_post(request);
     atomic_fetch_sub(&loop->writes, 1);
 }
 
@@ -242,7 +235,7 @@ static void call_done(struct inventory_call *call)
     struct request *request = call->owner;
 
     call->reply.text = request_take(request, call->reply.text);
-    loop_post(request->loop, &request->completion);
+    loop_post(request);
 }
 
 void suspend_for_inventory(struct request *request, request_answer *answer)

@@ -4,7 +4,7 @@
  * A handler runs on an HTTP thread and must not block. It either replies at
  * once (request_reply, or what reply.h builds on it), or suspends the request, as
  * the last thing that it does with it. Then another thread serves the request,
- * and its own meanwhile serves others; it comes back by its completion.
+ * and its own meanwhile serves others; it comes back by loop_post().
  *
  * Which thread has it
  * -------------------
@@ -118,7 +118,7 @@ struct request {
     /* for mhd.c and request.c */
     struct check_verdict verdict;
     uint64_t body_seen;
-    struct completion completion;
+    struct request *next; /* of those that come back */
     struct task task;
     struct inventory_call call;
     request_run *run;
@@ -192,6 +192,12 @@ bool suspend_withdraw(struct request *request);
 
 /* The client's address: the peer's, or the one that trusted proxies name. */
 struct in6_addr access_client(const struct request *request);
+
+/* Counts an order of this client, of IPv6 of its network; from any thread and without
+ * waiting. The count is to be taken down when the order is answered. NULL: the client
+ * has too many in flight. */
+atomic_uint *access_enter(struct access_limit *limit,
+                          const struct in6_addr *client);
 
 /* The Host is none of ours, and that matters. For a target that was split. */
 bool access_is_misdirected(const struct request *request);

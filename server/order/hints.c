@@ -327,25 +327,18 @@ static bool ask_redis(struct hints *hints, struct hint asked[], size_t n,
     return status == DLOCK_OK;
 }
 
-/* From now on HINTS may be closed by others. */
-static void end(struct task *task)
+/* Once it has ENDED, HINTS may be closed by others. */
+static void run(struct task *task, struct worker *worker)
 {
     struct hints *hints = task->owner;
     struct store *store = hints->app->store;
 
-    atomic_store(&hints->ended, true);
-    store_source_wake(store);
-}
-
-static void run(struct task *task, struct worker *worker)
-{
-    struct hints *hints = task->owner;
-
-    (void)worker;
-    if (!ask_redis(hints, hints->list, hints->hints_n, !hints->reads) &&
+    if (worker &&
+        !ask_redis(hints, hints->list, hints->hints_n, !hints->reads) &&
         hints->reads)
         hints->hints_n = 0; /* what is known stays */
-    end(task);
+    atomic_store(&hints->ended, true);
+    store_source_wake(store);
 }
 
 /* What is not written now stays dirty. What was written and got lost, the next
@@ -414,7 +407,7 @@ void hints_attend(struct hints *hints, uint64_t now_us)
     hints->reads = hints->hints_n > 0;
     if (!hints->reads)
         hints->hints_n = gather_dirty(hints);
-    hints->task = (struct task){.run = run, .refuse = end, .owner = hints};
+    hints->task = (struct task){.run = run, .owner = hints};
     hints->under_way = hints->hints_n > 0;
     if (hints->under_way)
         tasks_submit(hints->app->workers, &hints->task);

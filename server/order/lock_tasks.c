@@ -230,7 +230,8 @@ static void take(struct task *base, struct worker *worker)
     enum dlock_status status;
 
     begin(task);
-    if (!look(task, worker, &terms)) {
+    task->status = DLOCK_UNREACHABLE;
+    if (!worker || !look(task, worker, &terms)) {
         post(task);
         return;
     }
@@ -242,15 +243,6 @@ static void take(struct task *base, struct worker *worker)
         ended(task, task->session, status, NULL, &error);
 }
 
-static void refuse(struct task *base)
-{
-    struct lock_task *task = base->owner;
-
-    task->status = DLOCK_UNREACHABLE;
-    task->store_status = STORE_OK;
-    post(task);
-}
-
 void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
 {
     struct dlock_error error = {""};
@@ -258,8 +250,7 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
 
     task->inbox = inbox;
     if (task->kind == LOCK_TAKE) {
-        task->task =
-            (struct task){.run = take, .refuse = refuse, .owner = task};
+        task->task = (struct task){.run = take, .owner = task};
         tasks_submit(inbox->app->workers, &task->task);
         return;
     }
@@ -272,22 +263,14 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
 
 /* ---- looks ---------------------------------------------------------------- */
 
-/* From now on LOOKS may be freed by others. */
-static void look_end(struct task *task)
-{
-    struct lock_looks *looks = task->owner;
-    struct store *store = looks->app->store;
-
-    atomic_store(&looks->ended, true);
-    store_source_wake(store);
-}
-
+/* Once it has ENDED, LOOKS may be freed by others. */
 static void look_run(struct task *task, struct worker *worker)
 {
     struct lock_looks *looks = task->owner;
+    struct store *store = looks->app->store;
     char name[LOCK_NAME_BYTES];
 
-    for (size_t i = 0; i < looks->n; i++) {
+    for (size_t i = 0; worker && i < looks->n; i++) {
         size_t n = 0;
 
         lock_name(looks->at[i].product_id, looks->at[i].segment, name);
@@ -296,14 +279,14 @@ static void look_run(struct task *task, struct worker *worker)
                 DLOCK_OK ||
             n > 0;
     }
-    look_end(task);
+    atomic_store(&looks->ended, true);
+    store_source_wake(store);
 }
 
 void lock_looks_begin(struct lock_looks *looks, const struct app *app)
 {
     looks->app = app;
-    looks->task =
-        (struct task){.run = look_run, .refuse = look_end, .owner = looks};
+    looks->task = (struct task){.run = look_run, .owner = looks};
     looks->under_way = true;
     tasks_submit(app->workers, &looks->task);
 }

@@ -197,15 +197,21 @@ static void answer_not_now(struct order *order, enum order_outcome outcome,
  * knows of one segment only; how many there are, the store says. */
 void one_by_one_run(struct task *task, struct worker *worker)
 {
-    const struct config *config = worker->app->config;
-    struct hints *hints = worker->app->hints;
     struct order *order = task->owner;
+    const struct app *app = order->intake->app;
+    const struct config *config = app->config;
+    struct hints *hints = app->hints;
     struct store_order *record = &order->record;
     int64_t most_ms = config->request_deadline_ms / 2;
     struct lock_task lock = {0};
     struct store_fence fence;
     bool again = true;
 
+    if (!worker) {
+        answer_not_now(order, ORDER_SHUTTING_DOWN,
+                       "the service is shutting down");
+        return;
+    }
     if (config->lock_wait_ms < most_ms)
         most_ms = config->lock_wait_ms;
     if (most_ms > 0 &&
@@ -218,7 +224,7 @@ void one_by_one_run(struct task *task, struct worker *worker)
             ? 0
             : hints_choose(hints, record->product_id, record->quantity);
     while (again && take_lock(worker, order, &lock)) {
-        fence = lock_fence(worker->app, &lock.grant);
+        fence = lock_fence(app, &lock.grant);
         decide(worker, order, &fence);
         if (record->segments > 1)
             hints_note(hints, record->product_id, record->segments,
@@ -232,20 +238,13 @@ void one_by_one_run(struct task *task, struct worker *worker)
         order_end(order, clock_us());
 }
 
-static void refuse(struct task *task)
-{
-    answer_not_now(task->owner, ORDER_SHUTTING_DOWN,
-                   "the service is shutting down");
-}
-
 void one_by_one_submit(struct intake *intake, struct order *list)
 {
     struct order *next;
 
     for (; list; list = next) {
         next = list->next;
-        list->task = (struct task){
-            .run = one_by_one_run, .refuse = refuse, .owner = list};
+        list->task = (struct task){.run = one_by_one_run, .owner = list};
         tasks_submit(intake->app->workers, &list->task);
     }
 }
