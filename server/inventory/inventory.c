@@ -141,24 +141,11 @@ static struct service *choose(struct inventory *inv,
     return NULL;
 }
 
-static bool any_ready(struct inventory *inv, const struct service *but)
-{
-    return choose(inv, but, true) != NULL;
-}
-
-static void on_ready(struct service *service, uint64_t now_us)
-{
-    if (!atomic_exchange(&service->is_ready, true))
-        log_info("inventory", "url=%s state=ready", service->url);
-    service->is_told = false;
-    service->probe_us = now_us + PROBE_EVERY_US;
-}
-
 static void on_failure(struct inventory *inv, struct service *service,
                        uint64_t now_us, const char *why)
 {
     atomic_store(&service->is_ready, false);
-    if (!any_ready(inv, NULL))
+    if (!choose(inv, NULL, true))
         health_heard(inv->app->health, HEALTH_INVENTORY, why);
     if (!service->is_told)
         log_warn("inventory", "url=%s state=away error=\"%s\"", service->url,
@@ -190,35 +177,37 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
                                      : ORDER_STORE_UNAVAILABLE;
 }
 
-/* An order that was told not now may have been placed by an earlier try. */
-static void end_order(struct inventory *inv, const struct inventory_call *call)
-{
-    enum order_outcome outcome = outcome_of(call);
-    struct metrics *metrics = inv->app->metrics;
-
-    if (outcome == ORDER_STORE_UNAVAILABLE || outcome == ORDER_LOCK_UNREACHABLE)
-        health_refused(inv->app->health, HEALTH_INVENTORY,
-                       order_outcome_slug(outcome));
-    else if (outcome == ORDER_PLACED)
-        health_worked(inv->app->health, HEALTH_INVENTORY, call->begun_us);
-    if (outcome != ORDER_OUTCOME_N)
-        metrics_order(metrics, outcome);
-    metrics_observe(metrics, METRICS_ORDER, clock_us() - call->begun_us);
-    if ((call->is_lost || call->is_open) && call->reply.status != 201)
-        log_warn("unknown-order", "key=%s", call->request.key);
-}
-
-/* A cancel or a payment that was not done, or of which nobody knows, is counted. */
+/* A cancel or a payment that was not done, or of which nobody knows, is counted. An order
+ * that was told not now may have been placed by an earlier try. */
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
 {
+    struct metrics *metrics = inv->app->metrics;
+    struct health *health = inv->app->health;
+    enum order_outcome outcome;
+
     call->end = end;
-    if (call->request.key)
-        end_order(inv, call);
-    else if (strcmp(call->request.method, "GET") != 0 &&
-             (end != INVENTORY_ANSWERED || call->reply.status == 503) &&
-             outcome_of(call) == ORDER_STORE_UNAVAILABLE)
-        metrics_count(inv->app->metrics, METRICS_CHANGES_FAILED, 1);
+    if (!call->request.key && strcmp(call->request.method, "GET") == 0)
+        outcome = ORDER_OUTCOME_N;
+    else
+        outcome = outcome_of(call);
+    if (!call->request.key) {
+        if ((end != INVENTORY_ANSWERED || call->reply.status == 503) &&
+            outcome == ORDER_STORE_UNAVAILABLE)
+            metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
+    } else {
+        if (outcome == ORDER_STORE_UNAVAILABLE ||
+            outcome == ORDER_LOCK_UNREACHABLE)
+            health_refused(health, HEALTH_INVENTORY,
+                           order_outcome_slug(outcome));
+        else if (outcome == ORDER_PLACED)
+            health_worked(health, HEALTH_INVENTORY, call->begun_us);
+        if (outcome != ORDER_OUTCOME_N)
+            metrics_order(metrics, outcome);
+        metrics_observe(metrics, METRICS_ORDER, clock_us() - call->begun_us);
+        if ((call->is_lost || call->is_open) && call->reply.status != 201)
+            log_warn("unknown-order", "key=%s", call->request.key);
+    }
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
 }
@@ -272,7 +261,7 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
 static bool may_retry(struct inventory *inv, const struct inventory_call *call)
 {
     if (call->tries >= TRIES_MAX ||
-        (call->reply.status && !any_ready(inv, call->failed)))
+        (call->reply.status && !choose(inv, call->failed, true)))
         return false;
     metrics_count(inv->app->metrics, METRICS_SECOND_TRIES, 1);
     return true;
@@ -290,12 +279,6 @@ static bool is_verdict(const struct inventory_call *call,
     return reply->text && strcmp(reply->type, type) == 0 &&
            (!yes || !is_order ||
             strncmp(reply->location, "/api/orders/", 12) == 0);
-}
-
-/* A "not now" that leaves open whether it was ordered. */
-static bool leaves_open(const struct fetch_reply *reply)
-{
-    return reply->text && strstr(reply->text, "\"" ORDER_OPEN_MEMBER "\":true");
 }
 
 /*
@@ -320,7 +303,8 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
         call->tries++;
     call->failed = try->peer;
     call->is_lost |= lost;
-    call->is_open |= not_now && leaves_open(&try->reply);
+    call->is_open |=
+        not_now && strstr(try->reply.text, "\"" ORDER_OPEN_MEMBER "\":true");
     if (answered && !(in_doubt && call->is_open)) {
         free(call->reply.text);
         call->reply = try->reply;
@@ -342,9 +326,9 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
  * was lost, and the others are away, it goes to the same one, which may have come back. */
 static void serve(struct inventory *inv, uint64_t now_us)
 {
-    bool sweeps = now_us >= inv->swept_us + TICK_US, others, in_time;
+    bool sweeps = now_us >= inv->swept_us + TICK_US, in_time;
     struct inventory_call *call, *next;
-    const struct service *but;
+    const struct service *but, *others;
     struct service *service;
 
     if (sweeps)
@@ -352,7 +336,7 @@ static void serve(struct inventory *inv, uint64_t now_us)
     for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
         next = TAILQ_NEXT(call, place);
         in_time = now_us < call->due_us;
-        others = any_ready(inv, call->failed);
+        others = choose(inv, call->failed, true);
         but = call->is_lost && !others ? NULL : call->failed;
         service = in_time ? choose(inv, but, false) : NULL;
         if (!service && in_time && (call->is_lost || others)) {
@@ -404,7 +388,10 @@ static void hear(struct inventory *inv, struct fetch *try)
     service->is_probed = false;
     if (answered && try->reply.status == 200) {
         health_worked(inv->app->health, HEALTH_INVENTORY, try->begun_us);
-        on_ready(service, now_us);
+        if (!atomic_exchange(&service->is_ready, true))
+            log_info("inventory", "url=%s state=ready", service->url);
+        service->is_told = false;
+        service->probe_us = now_us + PROBE_EVERY_US;
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
