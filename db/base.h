@@ -32,13 +32,11 @@ int64_t now_ms(void);
 /* For waits. */
 uint64_t monotonic_us(void);
 
-/*
- * Waiting for another process where there is no event to wait for: look, wait
- * a short random time, look again, until a deadline. Short because a commit
- * takes a millisecond; random so that two processes do not meet for ever;
- * bounded because a caller would rather hear "don't know yet" than wait for a
- * process that somebody has stopped.
- */
+/* Waiting for another process where there is no event to wait for: look, wait a short
+ * random time, look again, until a deadline. Short because a commit takes a
+ * millisecond; random so that two processes do not meet for ever; bounded because a
+ * caller would rather hear "don't know yet" than wait for a process that somebody has
+ * stopped. */
 struct backoff {
     const atomic_bool *hurry; /* no waiting while it is true; NULL = never */
     uint64_t until_us;        /* by monotonic_us() */

@@ -93,10 +93,8 @@ void store_source_attach(struct store *store, const struct store_source *source)
     pthread_mutex_unlock(&committer->mutex);
 }
 
-/*
- * The thread says that it sleeps before it looks whether the source is awake,
- * and here it is the other way round: one of the two sees the other.
- */
+/* The thread says that it sleeps before it looks whether the source is awake, and here
+ * it is the other way round: one of the two sees the other. */
 void store_source_wake(struct store *store)
 {
     struct committer *committer = &store->committer;
@@ -218,12 +216,10 @@ static bool undo(struct store *store)
     return good;
 }
 
-/*
- * WRITE's own status is its own; what comes back is whether the batch can go
- * on. Changes are kept if run() said STORE_OK, and undone if not. A write
- * without company needs no savepoint, under which SQLite would copy each page
- * before it changes: if it fails, the whole transaction goes.
- */
+/* WRITE's own status is its own; what comes back is whether the batch can go on.
+ * Changes are kept if run() said STORE_OK, and undone if not. A write without company
+ * needs no savepoint, under which SQLite would copy each page before it changes: if it
+ * fails, the whole transaction goes. */
 static enum store_status run_one(struct store *store, struct store_write *write,
                                  bool alone)
 {
@@ -313,10 +309,8 @@ static enum store_status run_all(struct store *store,
     return status;
 }
 
-/*
- * Nothing of the batch stays. An I/O error costs the connection its trust; a
- * full disk may have room again once the WAL begins anew.
- */
+/* Nothing of the batch stays. An I/O error costs the connection its trust; a full disk
+ * may have room again once the WAL begins anew. */
 static void give_up(struct store *store, enum store_status status)
 {
     place_forget(&store->place);
@@ -330,11 +324,9 @@ static void give_up(struct store *store, enum store_status status)
     }
 }
 
-/*
- * A COMMIT's answer was lost: was it carried out? In a cluster another server may
- * have it, and only a yes is certain. That it can be seen does not say that it is on
- * disk: a COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time.
- */
+/* A COMMIT's answer was lost: was it carried out? In a cluster another server may have
+ * it, and only a yes is certain. That it can be seen does not say that it is on disk: a
+ * COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time. */
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
 {
@@ -362,11 +354,9 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     return STORE_UNKNOWN;
 }
 
-/*
- * Once more, if that may help. *status is how the last try ended. Where another
- * one was first with a key there is nothing to wait for, and the next try finds
- * the answer, however late it is: LATE says how often that was done.
- */
+/* Once more, if that may help. *status is how the last try ended. Where another one was
+ * first with a key there is nothing to wait for, and the next try finds the answer,
+ * however late it is: LATE says how often that was done. */
 static bool next_try(struct store *store, struct backoff *pause, unsigned *late,
                      enum store_status *status, struct store_error *error)
 {

@@ -57,19 +57,14 @@ struct store {
 typedef enum store_status write_run(struct store *store,
                                     struct store_write *write);
 
-/*
- * For a verb that is a step of its caller: RUN is run in the committer's
- * transaction, with WHAT in its write, and waited for, unless the step hook stops it
- * here.
- */
+/* For a verb that is a step of its caller: RUN is run in the committer's transaction,
+ * with WHAT in its write, and waited for, unless the step hook stops it here. */
 enum store_status write_step(struct store *store, write_run *run, void *what,
                              const char *step, int64_t product_id,
                              struct store_error *error);
 
-/*
- * Starts the thread. From now on STORE->db, and all else that the struct says,
- * is the thread's own until committer_close().
- */
+/* Starts the thread. From now on STORE->db, and all else that the struct says, is the
+ * thread's own until committer_close(). */
 enum store_status committer_open(struct store *store,
                                  struct store_error *error);
 

@@ -29,13 +29,10 @@
 
 struct lockfile;
 
-/*
- * PATH is the database's one true name, absolute and without symbolic links.
- * Locks the setup, waiting up to BUSY_MS for a process that is setting up, and
- * takes the lock, not waiting. A shared lock sets a new generation, so that there is
- * one. STORE_IN_USE if another process's way of having the database open excludes
- * ours.
- */
+/* PATH is the database's one true name, absolute and without symbolic links. Locks the
+ * setup, waiting up to BUSY_MS for a process that is setting up, and takes the lock,
+ * not waiting. A shared lock sets a new generation, so that there is one. STORE_IN_USE
+ * if another process's way of having the database open excludes ours. */
 enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
                                 struct lockfile **file,
                                 struct store_error *error);
@@ -50,11 +47,9 @@ void lockfile_drop(struct lockfile *file);
  * written: "the database file". NULL: both are in place. */
 const char *lockfile_lost(const struct lockfile *file);
 
-/*
- * The generation, 0 = cannot tell: the file was cut, or is no longer the one that
- * others find under its name, and set theirs in. From any thread; two
- * system calls, which do not wait for anything.
- */
+/* The generation, 0 = cannot tell: the file was cut, or is no longer the one that
+ * others find under its name, and set theirs in. From any thread; two system calls,
+ * which do not wait for anything. */
 uint64_t lockfile_generation(const struct lockfile *file);
 
 enum store_status lockfile_next_generation(const struct lockfile *file,

@@ -47,10 +47,8 @@ struct soldout {
  * there is nothing to be noted, since one could not tell when it is over. */
 uint64_t soldout_generation(const struct soldout *soldout);
 
-/*
- * An order of QUANTITY was refused, and the transaction that said so is
- * committed; GENERATION was read inside of it. From one thread only.
- */
+/* An order of QUANTITY was refused, and the transaction that said so is committed;
+ * GENERATION was read inside of it. From one thread only. */
 void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                   uint64_t generation);
 

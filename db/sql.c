@@ -122,14 +122,12 @@ enum store_status sql_first_ints(struct sql_query *query,
 
 /* ---- the schema ---------------------------------------------------------- */
 
-/*
- * A version is the one before and a script of the engine's: a new database runs
- * them all, an older one those that it lacks, so that both end up the same. In
- * SQLite that is one transaction: a crash leaves what was there before, or
- * everything. MariaDB commits before each change of a table: there each script
- * can be run again, and the version is written after the last, so that a database
- * that another instance makes just now does not look like an older one.
- */
+/* A version is the one before and a script of the engine's: a new database runs them
+ * all, an older one those that it lacks, so that both end up the same. In SQLite that
+ * is one transaction: a crash leaves what was there before, or everything. MariaDB
+ * commits before each change of a table: there each script can be run again, and the
+ * version is written after the last, so that a database that another instance makes
+ * just now does not look like an older one. */
 enum store_status schema_inspect(struct sql *db, int64_t *version)
 {
     int64_t id = 0, tables = 0;

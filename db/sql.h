@@ -47,12 +47,10 @@
     "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "                   \
     "END FROM products WHERE id = ?3"
 
-/*
- * The word `miscounted`: users whose units are not what their orders say, where a limit
+/* The word `miscounted`: users whose units are not what their orders say, where a limit
  * goes by them: they may buy too many, or too few. The next sale counts what is not
  * counted. ROWS and ORDERS are the bucket of a row of purchases and of an order: in
- * another one nobody looks for the units.
- */
+ * another one nobody looks for the units. */
 #define SQL_MISCOUNTED(rows, orders)                                           \
     "SELECT COUNT(*) FROM (SELECT DISTINCT product_id, user_id FROM "          \
     "(SELECT " rows " AS bucket, product_id, user_id, units FROM purchases "   \
@@ -352,10 +350,8 @@ bool sql_rollback(struct sql *db);
 
 /* ---- the schema --------------------------------------------------------- */
 
-/*
- * For the writer that has just opened the database: creates the schema in an
- * empty one, brings an older one up, and refuses a foreign or newer one.
- */
+/* For the writer that has just opened the database: creates the schema in an empty one,
+ * brings an older one up, and refuses a foreign or newer one. */
 enum store_status schema_bring_up(struct sql *db);
 
 /* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has

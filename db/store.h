@@ -309,12 +309,10 @@ enum store_status store_reader_open(struct store *store,
                                     struct store_reader **reader,
                                     struct store_error *error);
 
-/*
- * A reader without a store: for a look at a database that other processes use,
- * or that a killed one has left behind. Creates no database and changes none,
- * but for what SQLite must roll back of a commit that was cut short; beside a
- * WAL database SQLite keeps its -wal and -shm files.
- */
+/* A reader without a store: for a look at a database that other processes use, or that
+ * a killed one has left behind. Creates no database and changes none, but for what
+ * SQLite must roll back of a commit that was cut short; beside a WAL database SQLite
+ * keeps its -wal and -shm files. */
 enum store_status store_reader_open_url(const char *url,
                                         struct store_reader **reader,
                                         struct store_error *error);
@@ -340,12 +338,9 @@ enum store_status store_place(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/*
- * Announces the holder of a lock: from now on only writes with this token are
- * taken. To be called when the critical section begins, before the first read.
- * STORE_STALE_FENCE if a higher token was announced before, or this one by
- * another owner.
- */
+/* Announces the holder of a lock: from now on only writes with this token are taken. To
+ * be called when the critical section begins, before the first read. STORE_STALE_FENCE
+ * if a higher token was announced before, or this one by another owner. */
 enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error);
@@ -446,20 +441,16 @@ struct store_audit {
     bool balanced; /* none is a fault */
 };
 
-/*
- * STORE_UNFIT, and what is damaged: a page of a SQLite file, or an index that has not
+/* STORE_UNFIT, and what is damaged: a page of a SQLite file, or an index that has not
  * what its table has. What an audit reads in one says nothing then. Takes a quarter as
- * long as the audit.
- */
+ * long as the audit. */
 enum store_status store_intact(struct store_reader *reader,
                                struct store_error *error);
 
-/*
- * Audits the whole ledger in one read transaction. ON_LINE (may be NULL) gets
- * every segment. ACKED (may be NULL) are ids of orders that were
- * acknowledged to somebody: each that is not stored counts as lost. It mends
- * nothing, and there is no verb that does.
- */
+/* Audits the whole ledger in one read transaction. ON_LINE (may be NULL) gets every
+ * segment. ACKED (may be NULL) are ids of orders that were acknowledged to somebody:
+ * each that is not stored counts as lost. It mends nothing, and there is no verb that
+ * does. */
 enum store_status
 store_audit(struct store_reader *reader,
             void (*on_line)(void *ctx, const struct store_audit_line *line),

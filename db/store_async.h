@@ -10,14 +10,11 @@
 
 struct sql;
 
-/*
- * A write whose caller does not wait: the first member of each struct below.
- * The caller fills in DONE and OWNER, and what is asked. It keeps all of it in
- * place until DONE is called, once: on the committer's thread, where it must
- * not block; or, if the store is closing, inside the call. STATUS is a "no", a
- * failure as of store_place(), or STORE_OK: then the write is on disk, as is what
- * comes with a "no" in NO.
- */
+/* A write whose caller does not wait: the first member of each struct below. The caller
+ * fills in DONE and OWNER, and what is asked. It keeps all of it in place until DONE is
+ * called, once: on the committer's thread, where it must not block; or, if the store is
+ * closing, inside the call. STATUS is a "no", a failure as of store_place(), or
+ * STORE_OK: then the write is on disk, as is what comes with a "no" in NO. */
 struct store_write {
     void (*done)(struct store_write *write);
     void *owner;
@@ -35,24 +32,20 @@ struct store_write {
     size_t expired;       /* orders that it has let expire */
 };
 
-/*
- * Cancels an order and returns its units exactly once. A second cancel is
- * STORE_OK too, with order.replayed set, and returns nothing. STORE_ALREADY_PAID,
- * STORE_ORDER_EXPIRED: that came first, of an order that is to be paid, and stays so.
- */
+/* Cancels an order and returns its units exactly once. A second cancel is STORE_OK too,
+ * with order.replayed set, and returns nothing. STORE_ALREADY_PAID,
+ * STORE_ORDER_EXPIRED: that came first, of an order that is to be paid, and stays so. */
 struct store_cancel {
     struct store_write write;
     char id[STORE_ID_BYTES_MAX + 1];
     struct store_order order; /* as it is then */
 };
 
-/*
- * Says that an order was paid. The same payment again gets the same answer;
+/* Says that an order was paid. The same payment again gets the same answer;
  * STORE_PAYMENT_REUSED if it is of another order. One that came too late is on record
- * to be refunded, and hears what came first: STORE_ORDER_EXPIRED, STORE_ORDER_CANCELLED,
- * STORE_ALREADY_PAID. STORE_PAYMENTS_FULL: it came too late, and is not on record,
- * because STORE_LATE_MAX of this order are.
- */
+ * to be refunded, and hears what came first: STORE_ORDER_EXPIRED,
+ * STORE_ORDER_CANCELLED, STORE_ALREADY_PAID. STORE_PAYMENTS_FULL: it came too late, and
+ * is not on record, because STORE_LATE_MAX of this order are. */
 struct store_pay {
     struct store_write write;
     char id[STORE_ID_BYTES_MAX + 1];
@@ -61,10 +54,8 @@ struct store_pay {
     struct store_order order;                  /* as it is then */
 };
 
-/*
- * Adds units to a product. KEY ("" = none) makes it idempotent: the same key
- * and quantity again add nothing.
- */
+/* Adds units to a product. KEY ("" = none) makes it idempotent: the same key and
+ * quantity again add nothing. */
 struct store_restock {
     struct store_write write;
     int64_t product_id;
@@ -110,10 +101,8 @@ struct store_change {
     bool created;
 };
 
-/*
- * Deals a product's stock out evenly: for when one segment has run dry and
- * others have not. To do it twice is to do it once.
- */
+/* Deals a product's stock out evenly: for when one segment has run dry and others have
+ * not. To do it twice is to do it once. */
 struct store_even_out {
     struct store_write write;
     int64_t product_id;
@@ -156,19 +145,15 @@ struct store_lot {
     struct store_order *const *orders;
     size_t n;
     const struct store_fence *fence; /* of the lock; NULL = unfenced */
-    /*
-     * No lock is held: each order is replayed or refused, and nothing is
-     * written. One that could be sold gets STORE_NEEDS_LOCK. These orders may
-     * be of different products.
-     */
+    /* No lock is held: each order is replayed or refused, and nothing is written. One
+     * that could be sold gets STORE_NEEDS_LOCK. These orders may be of different
+     * products. */
     bool unlocked;
     void *owner; /* the source's own */
 
-    /*
-     * How it ended, as store_place() would have said: STORE_OK, look at each
-     * order; STORE_STALE_FENCE, nothing of this lot was written, which does not
-     * hurt the other lots; else a failure of the whole batch.
-     */
+    /* How it ended, as store_place() would have said: STORE_OK, look at each order;
+     * STORE_STALE_FENCE, nothing of this lot was written, which does not hurt the other
+     * lots; else a failure of the whole batch. */
     enum store_status status;
     int64_t left; /* in the segment, after the orders; -1 = not known */
     /* An unlocked lot's orders that store_knows_sold_out() would refuse, and
@@ -178,18 +163,13 @@ struct store_lot {
 
 /* All are called on the committer's thread, and must not block. */
 struct store_source {
-    /*
-     * Called when somebody has woken the source, when it is due, after done(),
-     * and now and then while the committer waits for another process's lock on
-     * the database. True: there are orders to be placed; take() will be called.
-     * *due_us: when to call again at the latest, by CLOCK_MONOTONIC;
-     * UINT64_MAX = not before it is woken.
-     */
+    /* Called when somebody has woken the source, when it is due, after done(), and now
+     * and then while the committer waits for another process's lock on the database.
+     * True: there are orders to be placed; take() will be called. *due_us: when to call
+     * again at the latest, by CLOCK_MONOTONIC; UINT64_MAX = not before it is woken. */
     bool (*attend)(void *ctx, uint64_t *due_us);
-    /*
-     * Fills up to N_MAX of LOTS and says how many. They, and all they point to,
-     * have to stay as they are until done().
-     */
+    /* Fills up to N_MAX of LOTS and says how many. They, and all they point to, have to
+     * stay as they are until done(). */
     size_t (*take)(void *ctx, struct store_lot lots[], size_t n_max);
     /* The lots taken are decided, and on disk where they say so. If BEGIN failed,
      * take() was called all the same, so that they hear of it. */
@@ -210,12 +190,10 @@ void store_source_wake(struct store *store);
  * committer's thread. */
 void store_source_detach(struct store *store);
 
-/*
- * Whether an order of QUANTITY units, one without a key, is sure to be refused
- * as sold out: one was, and nothing came back since, in another process
- * neither. False: don't know. From any thread; does not look into the database.
- * (Of a product that was sold out when its sale ended it goes on saying so.)
- */
+/* Whether an order of QUANTITY units, one without a key, is sure to be refused as sold
+ * out: one was, and nothing came back since, in another process neither. False: don't
+ * know. From any thread; does not look into the database. (Of a product that was sold
+ * out when its sale ended it goes on saying so.) */
 bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);
 

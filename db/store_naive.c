@@ -120,12 +120,10 @@ enum store_status store_naive_update(struct store *store, int64_t product_id,
                       error);
 }
 
-/*
- * A key can still meet its like here, though the SELECT had not seen it. The
- * row that is there is the order then; that the stock was taken twice is the
- * naive way's own fault, and the audit will say so. The units are counted for
- * the limit, with no regard to it.
- */
+/* A key can still meet its like here, though the SELECT had not seen it. The row that
+ * is there is the order then; that the stock was taken twice is the naive way's own
+ * fault, and the audit will say so. The units are counted for the limit, with no regard
+ * to it. */
 static enum store_status run_insert(struct store *store,
                                     struct store_write *write)
 {

@@ -10,10 +10,8 @@
 
 #include <string.h>
 
-/*
- * Segments and what placed orders took from them. Both are listed, so that
- * orders whose segment does not exist are seen too: sold from nothing.
- */
+/* Segments and what placed orders took from them. Both are listed, so that orders whose
+ * segment does not exist are seen too: sold from nothing. */
 #define AUDIT_LINES                                                            \
     "SELECT product_id, segment, SUM(initial), SUM(stock), SUM(sold), "        \
     "SUM(placed), MIN(active) FROM "                                           \
@@ -23,10 +21,8 @@
     "FROM orders WHERE state = 0 GROUP BY product_id, segment) AS both_ "      \
     "GROUP BY product_id, segment ORDER BY product_id, segment"
 
-/*
- * The units that the segments have on account beyond those that came in: first units and
- * restocks, which enter at segment 0, and from there what was moved.
- */
+/* The units that the segments have on account beyond those that came in: first units
+ * and restocks, which enter at segment 0, and from there what was moved. */
 #define AUDIT_UNEXPLAINED                                                      \
     "SELECT SUM(units) FROM "                                                  \
     "(SELECT product_id, segment, initial AS units FROM segments UNION ALL "   \
@@ -43,10 +39,8 @@
     "SELECT COUNT(*) FROM restocks WHERE `key` IS NOT NULL GROUP BY `key`) "   \
     "AS k"
 
-/*
- * Users who, with one of their orders, went over the limit that held then. Not
- * the limit of today: that may have been lowered since.
- */
+/* Users who, with one of their orders, went over the limit that held then. Not the
+ * limit of today: that may have been lowered since. */
 #define AUDIT_OVER_LIMIT                                                       \
     "SELECT COUNT(*) FROM (SELECT DISTINCT product_id, user_id FROM "          \
     "(SELECT product_id, user_id, limit_per_user, SUM(quantity) OVER "         \
@@ -58,13 +52,11 @@
 /* Orders that no state describes. */
 #define AUDIT_STATELESS "((cancelled_ms <> 0) <> state OR quantity < 1)"
 
-/*
- * Orders that are to be paid, sold, and not just one of held and paid; or given back,
+/* Orders that are to be paid, sold, and not just one of held and paid; or given back,
  * and held or paid as well; and holds that are not as their order says. A hold and a
- * payment count one each, the order that they stand for takes one off. The nines are
- * of orders without a state, and of payments that are nobody's, or came late to a
- * hold, or were accepted when it was over.
- */
+ * payment count one each, the order that they stand for takes one off. The nines are of
+ * orders without a state, and of payments that are nobody's, or came late to a hold, or
+ * were accepted when it was over. */
 #define AUDIT_UNSETTLED                                                        \
     "SELECT COUNT(*) FROM (SELECT SUM(n) AS n FROM "                           \
     "(SELECT number, 1 AS n FROM holds UNION ALL "                             \
@@ -82,13 +74,11 @@
 
 #define AUDIT_EXPIRED "(pay_until_ms > 0 AND cancelled_ms >= pay_until_ms)"
 
-/*
- * Orders with an older token than the one before. Tokens belong to a lock, and
- * a lock to a product's segment. MariaDB looks at all rows before each one for
- * the highest of them: the last is enough to find that they fell. The lock's own row
- * comes last: with a lower token it would let in a holder that was overtaken. If no
- * lock has the segment's name, the highest token of all is looked at.
- */
+/* Orders with an older token than the one before. Tokens belong to a lock, and a lock
+ * to a product's segment. MariaDB looks at all rows before each one for the highest of
+ * them: the last is enough to find that they fell. The lock's own row comes last: with
+ * a lower token it would let in a holder that was overtaken. If no lock has the
+ * segment's name, the highest token of all is looked at. */
 #define AUDIT_REGRESSIONS                                                      \
     "SELECT COUNT(*) FROM (SELECT fence, LAG(fence) OVER "                     \
     "(PARTITION BY product_id, segment ORDER BY number) AS earlier FROM "      \
@@ -145,10 +135,8 @@ static void judge_lines(struct sql *db,
     sql_end(query);
 }
 
-/*
- * Units on a segment's account that were never put on sale are phantoms, and
- * those that were and are not on it have vanished.
- */
+/* Units on a segment's account that were never put on sale are phantoms, and those that
+ * were and are not on it have vanished. */
 static void judge_accounts(struct sql *db, struct store_audit *audit)
 {
     struct sql_query *query = sql_query(db, AUDIT_UNEXPLAINED);

@@ -46,11 +46,9 @@ enum store_status store_fence_floor(struct store_reader *reader,
     "token = ?1 AND name = ?2 AND (owner = ?3 OR (owner IS NULL AND ?3 IS "    \
     "NULL))"
 
-/*
- * Whether FENCE is the token that was announced last, by the same owner. Two
- * nodes of a cluster know nothing of each other's locks, so the row is written
- * there; elsewhere a look costs less than a page in the log for each batch.
- */
+/* Whether FENCE is the token that was announced last, by the same owner. Two nodes of a
+ * cluster know nothing of each other's locks, so the row is written there; elsewhere a
+ * look costs less than a page in the log for each batch. */
 static bool is_announced(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query;

@@ -31,11 +31,9 @@
 #define FILTERS_MAX        128
 #define FILTER_RECENT      256 /* entries that are remembered */
 
-/*
- * All zero: nothing was read, and everything may be anywhere. The committer's thread
+/* All zero: nothing was read, and everything may be anywhere. The committer's thread
  * changes it. Other threads may ask it as well: what this process has committed was in
- * it before, and what others have committed up to the order `seen`.
- */
+ * it before, and what others have committed up to the order `seen`. */
 struct filter {
     _Atomic int64_t seen;   /* it has all committed orders up to this number */
     _Atomic int64_t secret; /* of that one */

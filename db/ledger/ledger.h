@@ -78,12 +78,9 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
 /* Write: a struct store_change. */
 enum store_status products_change(struct sql *db, struct store_write *write);
 
-/*
- * Moves units from one segment to another. Both accounts change with the stock,
- * so that each segment balances before and after; and a row says what was
- * moved, so that an audit can follow it. Both segments and so many units have
- * to be there.
- */
+/* Moves units from one segment to another. Both accounts change with the stock, so that
+ * each segment balances before and after; and a row says what was moved, so that an
+ * audit can follow it. Both segments and so many units have to be there. */
 enum store_status segments_move(struct sql *db, int64_t product_id,
                                 int64_t from, int64_t to, int64_t units);
 
@@ -103,12 +100,10 @@ enum store_status segments_even_out(struct sql *db, struct store_write *write);
  * a number that is asked is out of range, or the key is no text. */
 bool orders_reset(struct store_order *order);
 
-/*
- * Looks the order's key up. True: it was used before, and order->status says STORE_OK
+/* Looks the order's key up. True: it was used before, and order->status says STORE_OK
  * (replayed, the stored order is filled in) or, if it was another request,
  * STORE_KEY_REUSED. False without a key. FILTER may be NULL, here and below: then it
- * takes longer.
- */
+ * takes longer. */
 bool orders_replay(struct sql *db, const struct filter *filter,
                    struct store_order *order);
 
@@ -143,11 +138,9 @@ void holds_promise(struct sql *db, int64_t pay_within_s, int64_t *clock_ms,
 enum store_status holds_insert(struct sql *db, const int64_t numbers[],
                                size_t n);
 
-/*
- * Ends the order's hold for WRITE, a payment or a cancel. True: it was there in time, and
- * nobody but this transaction has ended it. One that is overdue at NOW, by sql_clock(),
- * expires by that.
- */
+/* Ends the order's hold for WRITE, a payment or a cancel. True: it was there in time,
+ * and nobody but this transaction has ended it. One that is overdue at NOW, by
+ * sql_clock(), expires by that. */
 bool holds_end(struct sql *db, struct store_write *write,
                struct store_order *order, int64_t now);
 
@@ -221,11 +214,8 @@ bool fence_valid(const struct store_fence *fence, struct store_error *error);
  * another owner. */
 enum store_status fence_stamp(struct sql *db, const struct store_fence *fence);
 
-/*
- * STORE_STALE_FENCE unless token and owner are those announced last. With
- * `late` the write announces them, and only a higher token is refused: the
- * known wrong way.
- */
+/* STORE_STALE_FENCE unless token and owner are those announced last. With `late` the
+ * write announces them, and only a higher token is refused: the known wrong way. */
 enum store_status fence_check(struct sql *db, const struct store_fence *fence);
 
 #endif

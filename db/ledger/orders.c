@@ -32,11 +32,9 @@
 
 /* ---- public ids --------------------------------------------------------- */
 
-/*
- * NUMBER-SECRET, "17-9f86d081884c7d65". The number finds the row without an
- * index of its own; the 64 random bits behind it keep a buyer from guessing the
- * neighbour's order. Written by hand: snprintf() takes five times as long.
- */
+/* NUMBER-SECRET, "17-9f86d081884c7d65". The number finds the row without an index of
+ * its own; the 64 random bits behind it keep a buyer from guessing the neighbour's
+ * order. Written by hand: snprintf() takes five times as long. */
 static void format_id(int64_t number, int64_t secret,
                       char id[STORE_ID_BYTES_MAX + 1])
 {
@@ -234,11 +232,9 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 
 /* ---- writing ------------------------------------------------------------ */
 
-/*
- * Opening a table, and the one that a foreign key looks into, costs SQLite as
- * much as a quarter of a row, and a server a round trip: all rows go with one
- * statement. The texts are made once: a statement is known by its text's address.
- */
+/* Opening a table, and the one that a foreign key looks into, costs SQLite as much as a
+ * quarter of a row, and a server a round trip: all rows go with one statement. The
+ * texts are made once: a statement is known by its text's address. */
 #define MANY PLACE_ROWS_MAX
 #define INSERT                                                                 \
     "INSERT INTO orders (number, product_id, price_cents, limit_per_user, "    \
@@ -410,11 +406,8 @@ int64_t purchases_read(struct sql *db, const struct filter *filter,
     return units;
 }
 
-/*
- * The segments are written before the orders are counted: a sale, or a cancel,
- * either was committed by then or waits for this transaction, or conflicts with
- * it.
- */
+/* The segments are written before the orders are counted: a sale, or a cancel, either
+ * was committed by then or waits for this transaction, or conflicts with it. */
 enum store_status purchases_count(struct sql *db, int64_t product_id)
 {
     sql_run(db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",

@@ -207,11 +207,9 @@ static struct rows_segment *richest_of(struct rows_product *product,
 
 /* ---- an order ----------------------------------------------------------- */
 
-/*
- * The stock first: an order's row takes a lock on its segment's row, which it
- * refers to, in a server that has locks for rows; two instances that had both
- * done so would wait for each other.
- */
+/* The stock first: an order's row takes a lock on its segment's row, which it refers
+ * to, in a server that has locks for rows; two instances that had both done so would
+ * wait for each other. */
 static void write_pending(struct place *place)
 {
     flush(place);

@@ -80,10 +80,8 @@ enum store_status place_lots(struct place *place, struct sql *db);
 void place_done(struct place *place, const struct store_source *source,
                 enum store_status status, const struct store_error *error);
 
-/*
- * Decides one lot that no source has, whose fence is valid. STORE_STALE_FENCE:
- * none of it is placed, and nothing was written.
- */
+/* Decides one lot that no source has, whose fence is valid. STORE_STALE_FENCE: none of
+ * it is placed, and nothing was written. */
 enum store_status place_alone(struct place *place, struct sql *db,
                               const struct store_lot *lot);
 

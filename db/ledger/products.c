@@ -272,12 +272,10 @@ static void level(struct sql *db, struct deal *deal)
     }
 }
 
-/*
- * Adds new units to the product, and deals all it has out evenly to its first N
- * segments, or to fewer if there are fewer units, and retires the others.
- * Segments that are not there yet are made. The product's epoch rises if that
- * changed anything, which *changed (may be NULL) says.
- */
+/* Adds new units to the product, and deals all it has out evenly to its first N
+ * segments, or to fewer if there are fewer units, and retires the others. Segments that
+ * are not there yet are made. The product's epoch rises if that changed anything, which
+ * *changed (may be NULL) says. */
 static enum store_status deal_out(struct sql *db, int64_t product_id, int64_t n,
                                   int64_t new_units, bool *changed)
 {
@@ -339,11 +337,9 @@ static enum store_status create(struct sql *db,
     return deal_out(db, product->id, product->segments, product->initial, NULL);
 }
 
-/*
- * With other segments the epoch rises even if no unit has to move. What was
- * ordered before there is a limit is counted by the next sale: to count takes
- * long, and in a cluster other sales would always come first.
- */
+/* With other segments the epoch rises even if no unit has to move. What was ordered
+ * before there is a limit is counted by the next sale: to count takes long, and in a
+ * cluster other sales would always come first. */
 static enum store_status update(struct sql *db,
                                 const struct store_product *product,
                                 const struct store_product *old)

@@ -46,11 +46,9 @@ static uint64_t answer_until_us(const struct mysql *db)
     return monotonic_us() + (db->sql.patient ? PATIENT_MS : ms) * 1000ull;
 }
 
-/*
- * Whether to wait on for an answer. Its time is shorter once the store is being closed.
+/* Whether to wait on for an answer. Its time is shorter once the store is being closed.
  * The waiting is told of by the clock, because a transaction may wait for many answers
- * that come soon.
- */
+ * that come soon. */
 static bool may_wait(struct mysql *db, uint64_t *until_us)
 {
     const struct sql_options *options = &db->sql.options;
@@ -175,11 +173,9 @@ static void drop_question(struct mysql *db)
     free(question);
 }
 
-/*
- * The name service has no bound: libc asks it on a thread of its own, and the answer is
+/* The name service has no bound: libc asks it on a thread of its own, and the answer is
  * waited for like the server's. One question is under way at a time: a later look waits
- * for the answer to it. libmariadb then asks once more: TLS must have the name.
- */
+ * for the answer to it. libmariadb then asks once more: TLS must have the name. */
 static enum store_status look_up(struct mysql *db)
 {
     const struct timespec pause = {.tv_nsec = ON_WAIT_MS * 1000000L};

@@ -41,10 +41,8 @@ struct mysql {
  * by monotonic_us(); 0: when a statement that begins now has to be answered. */
 int mysql_await(struct mysql *db, int wanted, uint64_t *until_us);
 
-/*
- * Calls a function of the library that has a non-blocking half, and gives what
- * it gives: MYSQL_CALL(db, int, mysql_real_query, handle, text, length).
- */
+/* Calls a function of the library that has a non-blocking half, and gives what it
+ * gives: MYSQL_CALL(db, int, mysql_real_query, handle, text, length). */
 #define MYSQL_CALL(db, type, function, object, ...)                            \
     ({                                                                         \
         uint64_t until_us_ = 0;                                                \

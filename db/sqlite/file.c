@@ -101,13 +101,11 @@ static enum store_status check_missing(const char *path,
                              folder, strerror(errno));
 }
 
-/*
- * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
- * through a symbolic link, must end at the same lock file; and a name that
- * begins with a slash is never taken for a URI by SQLite. A file must not have several
- * names, because who looks at it by another finds no journal, and so not the last orders.
- * Says clearly what SQLite would only call "unable to open".
- */
+/* The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one through a
+ * symbolic link, must end at the same lock file; and a name that begins with a slash is
+ * never taken for a URI by SQLite. A file must not have several names, because who
+ * looks at it by another finds no journal, and so not the last orders. Says clearly
+ * what SQLite would only call "unable to open". */
 enum store_status sqlite_find(const char *url, enum sql_find how,
                               char whole[SQL_WHERE_BYTES],
                               struct store_error *error)

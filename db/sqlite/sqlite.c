@@ -81,10 +81,8 @@ static struct sqlite *of(const struct sql *db)
 
 /* ---- what went wrong ---------------------------------------------------- */
 
-/*
- * SQLITE_FULL is ENOSPC only. A quota or a limit on the size of a file ends in
- * a plain I/O error, and errno has changed since: ask the files themselves.
- */
+/* SQLITE_FULL is ENOSPC only. A quota or a limit on the size of a file ends in a plain
+ * I/O error, and errno has changed since: ask the files themselves. */
 static bool out_of_space(const struct sqlite *db, int rc)
 {
     const int files[] = {SQLITE_FCNTL_FILE_POINTER,
@@ -249,11 +247,9 @@ static enum store_status begin(struct sql *db, bool to_write)
     return STORE_OK;
 }
 
-/*
- * SQLite rolls a COMMIT back that finds no space, and leaves the transaction
- * open if others read on for too long: nothing was written then. After any
- * other failure it may be on disk or not.
- */
+/* SQLite rolls a COMMIT back that finds no space, and leaves the transaction open if
+ * others read on for too long: nothing was written then. After any other failure it may
+ * be on disk or not. */
 static enum store_status commit(struct sql *db)
 {
     enum store_status status = sql_run(db, "COMMIT");
@@ -330,11 +326,9 @@ static void tend(struct sql *sql, bool full)
 
 static pthread_once_t configured = PTHREAD_ONCE_INIT;
 
-/*
- * Every connection has one thread at a time, so SQLite needs no mutex around
- * it; and its memory statistics would be one mutex for all threads. Fails
- * harmlessly if the program has used SQLite before us.
- */
+/* Every connection has one thread at a time, so SQLite needs no mutex around it; and
+ * its memory statistics would be one mutex for all threads. Fails harmlessly if the
+ * program has used SQLite before us. */
 static void configure(void)
 {
     sqlite3_config(SQLITE_CONFIG_MULTITHREAD);

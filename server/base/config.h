@@ -39,11 +39,10 @@ struct config {
     char admin_token[128]; /* read from its file; "" = there is none */
 };
 
-/*
- * Fills *config from ARGV (after the subcommand), with --help just that. 0, or -1 with a
- * message in ERROR that says where the mistake is, what was said there and what is wrong.
- * A variable STOCKADE_... that is no setting is logged, because others set such, too.
- */
+/* Fills *config from ARGV (after the subcommand), with --help just that. 0, or -1 with
+ * a message in ERROR that says where the mistake is, what was said there and what is
+ * wrong. A variable STOCKADE_... that is no setting is logged, because others set such,
+ * too. */
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size);
 
@@ -67,21 +66,17 @@ int config_rules_read_token(struct config *config, char *error,
 /* Whether it talks to a Redis: to one at all, and not to another server only. */
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
 
-/*
- * How long one command may take to the lock server: a quarter of the longest
- * wait, so that a server which hangs is found out within that wait.
- */
+/* How long one command may take to the lock server: a quarter of the longest wait, so
+ * that a server which hangs is found out within that wait. */
 unsigned config_rules_command_timeout_ms(const struct config *config);
 
 /* "HOST:PORT" or "[::1]:PORT", port 0 = any, taken apart. False: it is neither. */
 bool config_rules_listen(const char *text, char host[128], char port[6]);
 
-/*
- * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
+/* Decides what is the machine's matter: the HTTP threads, if they are left to it, and
  * the descriptors, of which the process gets as many as it may have. If these are too
  * few, connections_max becomes so much smaller, and the log says so. False, and why: no
- * connections would be left.
- */
+ * connections would be left. */
 bool config_rules_fit(struct config *config, char *why, unsigned why_size);
 
 #endif

@@ -15,12 +15,10 @@ void log_open(enum log_level level);
 /* Lines above LEVEL are not written any more. From any thread. */
 void log_level_set(enum log_level level);
 
-/*
- * Writes one line. MSG is a word; FORMAT makes key=value pairs with a space
- * between them. A value with spaces in the format stands in double quotes there;
- * what an argument has in it does not matter. A line is cut at 1 KiB; it is left away,
- * and counted, if standard error has no room for it. From any thread.
- */
+/* Writes one line. MSG is a word; FORMAT makes key=value pairs with a space between
+ * them. A value with spaces in the format stands in double quotes there; what an
+ * argument has in it does not matter. A line is cut at 1 KiB; it is left away, and
+ * counted, if standard error has no room for it. From any thread. */
 void log_line(enum log_level level, const char *msg, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

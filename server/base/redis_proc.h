@@ -22,11 +22,9 @@ bool redis_proc_is_installed(void);
 struct redis_proc *redis_proc_new(const char *db_path, char *error,
                                   size_t error_size);
 
-/*
- * The same, and starts redis-server; waits, at most three seconds, until it takes
- * connections. NULL and a text in ERROR if it does not. From the main thread only:
- * the server dies with the thread that started it.
- */
+/* The same, and starts redis-server; waits, at most three seconds, until it takes
+ * connections. NULL and a text in ERROR if it does not. From the main thread only: the
+ * server dies with the thread that started it. */
 struct redis_proc *redis_proc_start(const char *db_path, char *error,
                                     size_t error_size);
 
@@ -36,18 +34,14 @@ const char *redis_proc_url(const struct redis_proc *proc);
 /* To be polled for reading; changes with every redis_proc_tend(). */
 int redis_proc_fd(const struct redis_proc *proc);
 
-/*
- * To be called when redis_proc_fd() is readable: throws away what the server
- * said, and if there is none, or it has died, starts another. false if it could
- * not: call again later. From the main thread only.
- */
+/* To be called when redis_proc_fd() is readable: throws away what the server said, and
+ * if there is none, or it has died, starts another. false if it could not: call again
+ * later. From the main thread only. */
 bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
 
-/*
- * For the laboratory, whose checks are forked from the process that started it.
+/* For the laboratory, whose checks are forked from the process that started it.
  * SIGKILL, as a crash: what it knew is gone, and it is gone when this returns.
- * redis_proc_tend() starts another in its place.
- */
+ * redis_proc_tend() starts another in its place. */
 void redis_proc_kill(struct redis_proc *proc);
 
 /* SIGSTOP, as a hang; and SIGCONT. */

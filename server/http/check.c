@@ -50,12 +50,10 @@ const struct check_field *check_find(const struct check_head *head,
     return found;
 }
 
-/*
- * libmicrohttpd cuts C strings from its read buffer: what follows a NUL in a line
- * is lost, a folded line is joined elsewhere, a line may end in a bare LF. All of
- * that shows as a gap: in a clean head each piece begins one separator after the
- * last, up to the final CRLF CRLF.
- */
+/* libmicrohttpd cuts C strings from its read buffer: what follows a NUL in a line is
+ * lost, a folded line is joined elsewhere, a line may end in a bare LF. All of that
+ * shows as a gap: in a clean head each piece begins one separator after the last, up to
+ * the final CRLF CRLF. */
 static const char *check_seams(const struct check_head *head)
 {
     const char *at = head->bytes;

@@ -53,11 +53,9 @@ struct check_head {
     const char *target; /* as sent: not decoded, query included */
     size_t target_size;
 
-    /*
-     * The head's bytes, in which the parser has only overwritten separators; the
+    /* The head's bytes, in which the parser has only overwritten separators; the
      * strings above (the target's is target_at) and the fields then point into them.
-     * With it the check sees what the parser dropped. NULL = not known, not checked.
-     */
+     * With it the check sees what the parser dropped. NULL = not known, not checked. */
     const char *bytes, *target_at;
     size_t size;
 
@@ -95,10 +93,8 @@ const char *target_split(const char *target, size_t target_size, char *path,
 /* Whether a name is in the query, and whether its value can be used. */
 enum target_found { TARGET_ABSENT, TARGET_FOUND, TARGET_BAD };
 
-/*
- * Looks NAME up in a query and decodes its value into VALUE. TARGET_BAD if it
- * is malformed, too long or there twice.
- */
+/* Looks NAME up in a query and decodes its value into VALUE. TARGET_BAD if it is
+ * malformed, too long or there twice. */
 enum target_found target_query(const char *query, const char *name, char *value,
                                size_t value_size);
 

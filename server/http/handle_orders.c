@@ -41,10 +41,8 @@ static void post_answer(struct request *request)
     reply_order(request, 201, &order->record, RENDER_PLACED);
 }
 
-/*
- * From the cheapest check to the dearest. The limit of the client comes before
- * the dispatcher: an order over it must not take up a place in the queue.
- */
+/* From the cheapest check to the dearest. The limit of the client comes before the
+ * dispatcher: an order over it must not take up a place in the queue. */
 void handle_orders_post(struct request *request)
 {
     struct store_order *order = &request->order.record;
@@ -120,10 +118,8 @@ static void take_id(const struct request *request,
              request->match.param);
 }
 
-/*
- * The store returns the units once, however often it is asked. So a repeated
- * cancel gets the same answer as the first.
- */
+/* The store returns the units once, however often it is asked. So a repeated cancel
+ * gets the same answer as the first. */
 void handle_orders_cancel(struct request *request)
 {
     struct store_cancel *cancel = &request->cancel;

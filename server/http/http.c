@@ -65,11 +65,9 @@ static void wake(struct loop *loop)
     eventfd_write(loop->bell_fd, 1);
 }
 
-/*
- * First the request is posted, then `asleep` is read; the loop does it the other way
+/* First the request is posted, then `asleep` is read; the loop does it the other way
  * round, so one of the two sees what the other did. Once posted, the request may be
- * gone.
- */
+ * gone. */
 void loop_post(struct request *request)
 {
     struct loop *loop = request->loop;
@@ -323,13 +321,10 @@ static struct addrinfo *look_up(const char *where)
     return NULL;
 }
 
-/*
- * Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and
- * the log says why, which libmicrohttpd could not. A name may stand for several
- * addresses, say 127.0.0.1 and ::1 for localhost: the first that works is taken.
- * SO_REUSEADDR is for the restart right after a stop, when old connections still
- * linger.
- */
+/* Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and the log
+ * says why, which libmicrohttpd could not. A name may stand for several addresses, say
+ * 127.0.0.1 and ::1 for localhost: the first that works is taken. SO_REUSEADDR is for
+ * the restart right after a stop, when old connections still linger. */
 static int listen_on(const char *where, bool any_port)
 {
     struct addrinfo *list = look_up(where), *info;

@@ -27,10 +27,8 @@ struct http;
 /* Whether config->listen names an address. If not, the log says why. */
 bool http_check(const struct config *config);
 
-/*
- * Binds config->listen and serves. NULL, and the log says why. APP, and all
- * that it points to, is borrowed until http_close().
- */
+/* Binds config->listen and serves. NULL, and the log says why. APP, and all that it
+ * points to, is borrowed until http_close(). */
 struct http *http_open(const struct app *app);
 
 /* Where it really listens, "127.0.0.1:43210". Lives as long as HTTP. */

@@ -137,10 +137,8 @@ void loop_order(struct loop *loop, struct order *order);
 void loop_answered(struct loop *loop, struct loop_mark *mark);
 void loop_heard(struct loop *loop, struct loop_mark *mark);
 
-/*
- * libmicrohttpd has begun something that it can only continue in its next pass,
- * without an event from the kernel; and it is through with it.
- */
+/* libmicrohttpd has begun something that it can only continue in its next pass, without
+ * an event from the kernel; and it is through with it. */
 void loop_begun(struct loop *loop, struct loop_mark *mark);
 void loop_done(struct loop *loop, struct loop_mark *mark);
 /* There has to be another pass. */

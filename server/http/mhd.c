@@ -144,12 +144,10 @@ static bool has_left(const struct connection *connection)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/*
- * More for one who watches. Its connection is suspended while there is nothing,
- * because the library would ask in every pass; and looks again by its timer, so no
- * other thread has to know of it. Each piece has a time limit, as a request has: who
- * does not read is cut.
- */
+/* More for one who watches. Its connection is suspended while there is nothing, because
+ * the library would ask in every pass; and looks again by its timer, so no other thread
+ * has to know of it. Each piece has a time limit, as a request has: who does not read
+ * is cut. */
 static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
 {
     struct connection *connection = cls;
@@ -231,12 +229,9 @@ static bool reply(struct connection *connection)
     return good;
 }
 
-/*
- * The reply is queued here and not by the access handler, which would cost a
- * pass more: one to queue it, another to send it. Without threads of its own
- * the library allows this at any time, though its manual only says so in later
- * versions.
- */
+/* The reply is queued here and not by the access handler, which would cost a pass more:
+ * one to queue it, another to send it. Without threads of its own the library allows
+ * this at any time, though its manual only says so in later versions. */
 static void resume(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -262,11 +257,9 @@ static void come_back(struct request *request)
         free_it(connection);
 }
 
-/*
- * The body did not come in time. libmicrohttpd takes no reply before its end; so
- * this one is written past it, which works as long as nothing else is being
- * sent. What comes of the body after that ends the connection.
- */
+/* The body did not come in time. libmicrohttpd takes no reply before its end; so this
+ * one is written past it, which works as long as nothing else is being sent. What comes
+ * of the body after that ends the connection. */
 static void reply_late(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -451,10 +444,8 @@ static enum MHD_Result dispatch(struct connection *connection,
     return MHD_YES;
 }
 
-/*
- * Called for a request at least twice: with its head, with each part of its
- * body, at its end; and then in every pass until there is a reply.
- */
+/* Called for a request at least twice: with its head, with each part of its body, at
+ * its end; and then in every pass until there is a reply. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
                                   const char *url, const char *method,
                                   const char *version, const char *data,

@@ -75,10 +75,8 @@ static const struct field *const documents[] = {
     [PARSE_PAYMENT] = payment_fields,
 };
 
-/*
- * Without this, jansson would seed its hash at the first object, on whichever
- * thread that is. The hash is keyed, so a client cannot send colliding names.
- */
+/* Without this, jansson would seed its hash at the first object, on whichever thread
+ * that is. The hash is keyed, so a client cannot send colliding names. */
 void parse_init(void)
 {
     json_object_seed(0);
@@ -103,12 +101,10 @@ static void add_fault(struct parse_error *error, const char *field,
                  detail);
 }
 
-/*
- * The object, or NULL and what is wrong. Integers that do not fit, names that are
- * there twice, and "\u0000" are well-formed JSON: they are faults of fields, and
- * only jansson happens to notice them while it parses. A NUL in the body it does
- * not always notice: behind a number it is passed over.
- */
+/* The object, or NULL and what is wrong. Integers that do not fit, names that are there
+ * twice, and "\u0000" are well-formed JSON: they are faults of fields, and only jansson
+ * happens to notice them while it parses. A NUL in the body it does not always notice:
+ * behind a number it is passed over. */
 static json_t *load(const char *body, size_t size, struct parse_error *error)
 {
     json_error_t wrong;
@@ -152,12 +148,10 @@ static json_t *load(const char *body, size_t size, struct parse_error *error)
     return NULL;
 }
 
-/*
- * RFC 3339 and UTC only, with at most three digits after the seconds: ".5" is
- * 500 ms. strptime() also takes spaces, and one digit for two; timegm() makes
- * the 2nd of March of the 30th of February. So the time is written again, and
- * has to become the same text.
- */
+/* RFC 3339 and UTC only, with at most three digits after the seconds: ".5" is 500 ms.
+ * strptime() also takes spaces, and one digit for two; timegm() makes the 2nd of March
+ * of the 30th of February. So the time is written again, and has to become the same
+ * text. */
 static bool read_time(const char *text, int64_t *ms)
 {
     static const char format[] = "%Y-%m-%dT%H:%M:%S";
@@ -303,10 +297,8 @@ void parse_add_faults(struct parse_error *error, unsigned given,
             add_fault(error, field->name, detail);
 }
 
-/*
- * The draft of the standard makes it a quoted string, with backslashes before
- * quotes and backslashes; most clients send it bare. Both mean the same key.
- */
+/* The draft of the standard makes it a quoted string, with backslashes before quotes
+ * and backslashes; most clients send it bare. Both mean the same key. */
 bool parse_key(const char *text, char *key)
 {
     bool quoted = *text == '"';

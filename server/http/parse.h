@@ -61,10 +61,8 @@ enum parse_document {
 bool parse_body(enum parse_document document, const char *body, size_t size,
                 void *out, unsigned *given, struct parse_error *error);
 
-/*
- * The value of an Idempotency-Key, bare or "quoted": 1 to 128 visible ASCII
- * characters. KEY has STORE_KEY_BYTES_MAX + 1 bytes.
- */
+/* The value of an Idempotency-Key, bare or "quoted": 1 to 128 visible ASCII characters.
+ * KEY has STORE_KEY_BYTES_MAX + 1 bytes. */
 bool parse_key(const char *text, char *key);
 
 /* "42": 1 .. STORE_NUMBER_MAX in decimal, nothing else. */

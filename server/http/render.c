@@ -231,10 +231,8 @@ char *render_warmup(int64_t product_id, const struct store_segments *segments,
                                segments_json(segments)));
 }
 
-/*
- * NEXT is an id and not a page number: products that come and go between two
- * calls do not make others be skipped or seen twice.
- */
+/* NEXT is an id and not a page number: products that come and go between two calls do
+ * not make others be skipped or seen twice. */
 char *render_products(const struct store_product products[], size_t n,
                       const char *lock, int64_t next)
 {
@@ -251,11 +249,9 @@ char *render_beat(int64_t now_ms)
     return dump_take(json_pack("{s:o}", "time", time_json(now_ms)));
 }
 
-/*
- * In the order of the struct: the sums that are never zero first, then those
- * that always should be. Each line is one segment against the orders that drew
- * from it. The command line prints the same text.
- */
+/* In the order of the struct: the sums that are never zero first, then those that
+ * always should be. Each line is one segment against the orders that drew from it. The
+ * command line prints the same text. */
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n)
 {
@@ -277,11 +273,9 @@ char *render_audit(const struct store_audit *audit,
     return dump_take(all);
 }
 
-/*
- * The seconds are also in the body: page scripts see headers only if they ask
- * for them. RFC 9457 shows "errors" with a JSON pointer each; our documents are
- * flat, and a field's name is all that a pointer could say.
- */
+/* The seconds are also in the body: page scripts see headers only if they ask for them.
+ * RFC 9457 shows "errors" with a JSON pointer each; our documents are flat, and a
+ * field's name is all that a pointer could say. */
 char *render_problem(enum problem problem, bool is_open, const char *detail,
                      const struct parse_fault faults[], size_t faults_n)
 {

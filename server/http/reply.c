@@ -94,10 +94,8 @@ void reply_json_take(struct request *request, unsigned status, char *json)
     reply_take(request, status, "application/json", json);
 }
 
-/*
- * When a product is sold out, thousands get the same reply: so each thread keeps
- * the last problem that it has rendered.
- */
+/* When a product is sold out, thousands get the same reply: so each thread keeps the
+ * last problem that it has rendered. */
 static void send_problem(struct request *request, enum problem problem,
                          bool is_open, const char *detail)
 {

@@ -36,11 +36,8 @@ struct request;
 
 #define RENDER_ORDER_BYTES 768 /* holds every order, and the NUL */
 
-/*
- * What is shown of an order. What was placed is shown as it was then, whatever
- * became of it since: so the answer to a repeated request is the first one's,
- * byte for byte.
- */
+/* What is shown of an order. What was placed is shown as it was then, whatever became
+ * of it since: so the answer to a repeated request is the first one's, byte for byte. */
 enum render_view { RENDER_PLACED, RENDER_NOW, RENDER_NOW_WITH_SEGMENT };
 
 /* Fills TEXT, needs no memory and cannot fail; the size without the NUL. */

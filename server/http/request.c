@@ -14,10 +14,8 @@
 #include "server/http/reply.h"
 #include "server/order/dispatcher.h"
 
-/*
- * The target is copied because libmicrohttpd cuts up its own: it turns "?", "&"
- * and "=" into NULs. Path and body begin as the empty string, never as NULL.
- */
+/* The target is copied because libmicrohttpd cuts up its own: it turns "?", "&" and "="
+ * into NULs. Path and body begin as the empty string, never as NULL. */
 bool request_begin(struct request *request, const char *target)
 {
     const size_t from = offsetof(struct request, method);
@@ -61,10 +59,8 @@ void *request_alloc(struct request *request, size_t size)
     return request_take(request, malloc(size));
 }
 
-/*
- * A body that is too long is read on and thrown away, so that the client is
- * there to read the 413; to a bound. How long one in chunks will be nobody knows.
- */
+/* A body that is too long is read on and thrown away, so that the client is there to
+ * read the 413; to a bound. How long one in chunks will be nobody knows. */
 bool request_read(struct request *request, const char *data, size_t size)
 {
     struct check_verdict *verdict = &request->verdict;

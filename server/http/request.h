@@ -77,10 +77,8 @@ struct request_header {
     const char *value;
 };
 
-/*
- * The first part is the connection's, and the same for all its requests; the
- * middle is cleared for each; the last, which is large, is left as it is.
- */
+/* The first part is the connection's, and the same for all its requests; the middle is
+ * cleared for each; the last, which is large, is left as it is. */
 struct request {
     const struct app *app;
     struct loop *loop;
@@ -159,25 +157,19 @@ void request_header(struct request *request, const char *name,
 void request_reply(struct request *request, unsigned status, const char *body,
                    size_t body_size);
 
-/*
- * While the service drains, the four below hand nothing over: the reply is 503
- * shutting-down.
- */
+/* While the service drains, the four below hand nothing over: the reply is 503
+ * shutting-down. */
 
-/*
- * RUN is called on a thread of app->readers. If it does not begin
- * in time, mhd.c calls suspend_withdraw().
- */
+/* RUN is called on a thread of app->readers. If it does not begin in time, mhd.c calls
+ * suspend_withdraw(). */
 void suspend_for_task(struct request *request, request_run *run);
 
 /* Hands request->order to the dispatcher, together with others. ANSWER is called
  * on the loop's thread, and replies from the order. */
 void suspend_for_order(struct request *request, request_answer *answer);
 
-/*
- * True: the caller has to begin WRITE, of which it has filled in what is asked.
- * ANSWER is called on the loop's thread, and replies. False: there is a reply.
- */
+/* True: the caller has to begin WRITE, of which it has filled in what is asked. ANSWER
+ * is called on the loop's thread, and replies. False: there is a reply. */
 bool suspend_for_write(struct request *request, struct store_write *write,
                        request_answer *answer);
 
@@ -208,12 +200,9 @@ bool access_is_admin(const struct request *request);
 void access_set_token(const char *token);
 bool access_has_token(void);
 
-/*
- * Whether HOST, whatever its port, is localhost, a loopback address, the name of
- * this machine, the host that --listen names (LISTEN), or the one that is bound
- * (ADDRESS, "HOST:PORT"). A tunnel has another port, and a page of another site
- * another name.
- */
+/* Whether HOST, whatever its port, is localhost, a loopback address, the name of this
+ * machine, the host that --listen names (LISTEN), or the one that is bound (ADDRESS,
+ * "HOST:PORT"). A tunnel has another port, and a page of another site another name. */
 bool access_is_our_host(const char *host, const char *listen,
                         const char *address);
 

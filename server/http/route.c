@@ -107,10 +107,8 @@ static bool path_fits(const char *pattern, const char *path,
     return true;
 }
 
-/*
- * Walks all rows and not just to the first path that fits: a path may have
- * several rows, and all their methods are needed for Allow.
- */
+/* Walks all rows and not just to the first path that fits: a path may have several
+ * rows, and all their methods are needed for Allow. */
 static const struct route *find(const char *method, const char *path,
                                 struct request_match *match)
 {
@@ -177,10 +175,8 @@ static void refuse_without_store(struct request *request,
                   "nothing was done now");
 }
 
-/*
- * Rights are checked before what was sent: from the order of the checks an
- * outsider learns nothing.
- */
+/* Rights are checked before what was sent: from the order of the checks an outsider
+ * learns nothing. */
 void route_dispatch(struct request *request, const char *method)
 {
     const struct check_verdict *verdict = &request->verdict;

@@ -281,12 +281,11 @@ static bool is_verdict(const struct inventory_call *call,
             strncmp(reply->location, "/api/orders/", 12) == 0);
 }
 
-/*
- * A try of a call has ended. It is lost as well if a proxy in between has answered, a
+/* A try of a call has ended. It is lost as well if a proxy in between has answered, a
  * service with a bug, or with a reply that is cut in its head, which libcurl takes:
- * that does not say what was done. What an earlier try left open another service settles
- * by a yes only, because a service that hangs may sell after the other one's no.
- */
+ * that does not say what was done. What an earlier try left open another service
+ * settles by a yes only, because a service that hangs may sell after the other one's
+ * no. */
 static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
     struct inventory_call *call = try->owner;

@@ -293,11 +293,9 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
     return n;
 }
 
-/*
- * The order goes on if nothing was decided: another segment has enough units; or it
- * came without a lock, and needs one. An order whose lock was overtaken waits for
- * the lock again, but not for ever, because nothing was written for it.
- */
+/* The order goes on if nothing was decided: another segment has enough units; or it
+ * came without a lock, and needs one. An order whose lock was overtaken waits for the
+ * lock again, but not for ever, because nothing was written for it. */
 static void settle(struct dispatcher *d, const struct store_lot *lot,
                    struct order *order, const struct store_error *error)
 {

@@ -25,39 +25,30 @@ struct dispatcher;
 /* Of app->store, locks, workers. NULL and a log line if that fails. */
 struct dispatcher *dispatcher_open(const struct app *app);
 
-/*
- * Hands orders in, linked by next, in the order in which they came. done() is
- * called once for each, maybe before this returns. Never blocks. From any
- * thread. Many at once are cheaper than each on its own: waking up is dear.
- */
+/* Hands orders in, linked by next, in the order in which they came. done() is called
+ * once for each, maybe before this returns. Never blocks. From any thread. Many at once
+ * are cheaper than each on its own: waking up is dear. */
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list);
 
-/*
- * Refuses an order of which it is known already that it would be: then the outcome
- * is set, it is counted, and need not be handed in; done() is not called. An order
- * with a key is not refused, because its key may be known; and now and then one of a
- * product is let through, so that the store looks whether we are right. From any
- * thread.
- */
+/* Refuses an order of which it is known already that it would be: then the outcome is
+ * set, it is counted, and need not be handed in; done() is not called. An order with a
+ * key is not refused, because its key may be known; and now and then one of a product
+ * is let through, so that the store looks whether we are right. From any thread. */
 bool dispatcher_refuse_known(struct dispatcher *dispatcher,
                              struct order *order);
 
 /* Orders taken in and not answered yet; at most --queue-max. */
 size_t dispatcher_depth(const struct dispatcher *dispatcher);
 
-/*
- * How often the committer's thread has looked for orders so far; and has it look
- * once more, soon. If it says the same number twice, that thread hangs, or has had
- * no time yet. From any thread, until dispatcher_stop().
- */
+/* How often the committer's thread has looked for orders so far; and has it look once
+ * more, soon. If it says the same number twice, that thread hangs, or has had no time
+ * yet. From any thread, until dispatcher_stop(). */
 uint64_t dispatcher_beat(struct dispatcher *dispatcher);
 
-/*
- * Refuses new orders, and with ORDER_SHUTTING_DOWN those that nobody has begun;
- * returns when every order is answered and every lock given back, or its server
- * found to be away. Ends all waits of the lock client; what is left is a command
- * to the lock server and a commit or two. Stops the workers as well.
- */
+/* Refuses new orders, and with ORDER_SHUTTING_DOWN those that nobody has begun; returns
+ * when every order is answered and every lock given back, or its server found to be
+ * away. Ends all waits of the lock client; what is left is a command to the lock server
+ * and a commit or two. Stops the workers as well. */
 void dispatcher_stop(struct dispatcher *dispatcher);
 
 /* Stops if that was not done, then frees. NULL is fine. */

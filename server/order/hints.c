@@ -160,11 +160,9 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     pthread_mutex_unlock(&hints->table);
 }
 
-/*
- * How likely each segment is to be chosen, and the sum of that. One of which
- * nothing is known weighs as much as the average. OTHERS: those count as well
- * whose lock another instance has.
- */
+/* How likely each segment is to be chosen, and the sum of that. One of which nothing is
+ * known weighs as much as the average. OTHERS: those count as well whose lock another
+ * instance has. */
 static uint64_t weigh(const struct hint_product *product, int64_t quantity,
                       bool others, uint64_t weights[])
 {

@@ -33,11 +33,8 @@ struct hints *hints_open(const struct app *app, const char *redis_url);
 /* No task is under way: see hints_are_idle(). NULL is fine. */
 void hints_close(struct hints *hints);
 
-/*
- * The segment that an order is to ask: at random, weighted by what seems to be
- * left, of those that seem to have enough. If none seems to have enough, the
- * richest.
- */
+/* The segment that an order is to ask: at random, weighted by what seems to be left, of
+ * those that seem to have enough. If none seems to have enough, the richest. */
 int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity);
 
 /* Whether another instance has this segment's lock. As long as others have enough,
@@ -61,10 +58,8 @@ void hints_attend(struct hints *hints, uint64_t now_us);
 void hints_stop(struct hints *hints);
 bool hints_are_idle(const struct hints *hints);
 
-/*
- * Writes what all segments have, now, and waits for it. False: there is no
- * Redis, or it has not got it. From any thread that may wait.
- */
+/* Writes what all segments have, now, and waits for it. False: there is no Redis, or it
+ * has not got it. From any thread that may wait. */
 bool hints_publish(struct hints *hints, int64_t product_id,
                    const struct store_segments *segments);
 

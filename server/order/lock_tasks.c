@@ -56,12 +56,10 @@ uint64_t lock_instance_id(const char *owner)
     return id;
 }
 
-/*
- * The holder may be another instance that was killed. All that share a database
- * file are on this host, and the kernel knows which of them live: then its lock
- * need not be waited for. (If the lock is another's by now, the fence makes it
- * harmless that it loses it.)
- */
+/* The holder may be another instance that was killed. All that share a database file
+ * are on this host, and the kernel knows which of them live: then its lock need not be
+ * waited for. (If the lock is another's by now, the fence makes it harmless that it
+ * loses it.) */
 static bool is_left_behind(struct lock_task *task, struct worker *worker)
 {
     struct dlock_holder holder;
@@ -84,12 +82,10 @@ static bool is_left_behind(struct lock_task *task, struct worker *worker)
     return true;
 }
 
-/*
- * The look into the store comes first: a lock server must not keep anything for
- * products that do not exist, since there is no end of them. And tokens of a
- * server that has lost its data go on from the store's. False: the lock is not to
- * be asked for, and the task has its result.
- */
+/* The look into the store comes first: a lock server must not keep anything for
+ * products that do not exist, since there is no end of them. And tokens of a server
+ * that has lost its data go on from the store's. False: the lock is not to be asked
+ * for, and the task has its result. */
 static bool look(struct lock_task *task, struct worker *worker,
                  struct dlock_terms *terms)
 {

@@ -68,11 +68,9 @@ struct store_fence lock_fence(const struct app *app,
  * to others (store_announce()). */
 uint64_t lock_instance_id(const char *owner);
 
-/*
- * Begins; the result comes into INBOX. A worker has the looks, the lock library's
- * asynchronous calls do the rest. A take that waits frees the lock of an instance
- * that has died. On the committer's thread; does not block.
- */
+/* Begins; the result comes into INBOX. A worker has the looks, the lock library's
+ * asynchronous calls do the rest. A take that waits frees the lock of an instance that
+ * has died. On the committer's thread; does not block. */
 void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox);
 
 /* The same here and now, on a worker's thread, which waits. */

@@ -86,12 +86,10 @@ static void session_close(struct locks *locks, struct lock_session *session)
     free(session);
 }
 
-/*
- * One that is not in use; then it is. PREFERRED, if it is free. To wait with it:
- * one that holds nothing, if there is one or can be made, because what it holds
- * could not be given back meanwhile. Else one that holds locks already, so that
- * others stay free of them. NULL: no memory.
- */
+/* One that is not in use; then it is. PREFERRED, if it is free. To wait with it: one
+ * that holds nothing, if there is one or can be made, because what it holds could not
+ * be given back meanwhile. Else one that holds locks already, so that others stay free
+ * of them. NULL: no memory. */
 static struct lock_session *session_take(struct locks *locks,
                                          const struct lock_session *preferred,
                                          bool to_wait)
@@ -190,11 +188,8 @@ void locks_leave(struct locks *locks, struct queue *queue)
         to_giving(locks, queue);
 }
 
-/*
- * The business time of --think-ms is that of the orders that are there when it
- * begins; those that come meanwhile wait for their own. So the lock is given
- * back after them.
- */
+/* The business time of --think-ms is that of the orders that are there when it begins;
+ * those that come meanwhile wait for their own. So the lock is given back after them. */
 static void to_held(struct locks *locks, struct queue *queue)
 {
     uint64_t think_us = 1000 * (uint64_t)locks->app->config->think_ms;

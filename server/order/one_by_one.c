@@ -39,12 +39,10 @@ static void think(const struct worker *worker)
         (void)pause_ms(worker, (int)worker->app->config->think_ms);
 }
 
-/*
- * Three steps with the world going on between them. The only thing that is not
- * from the textbook is the fence: announced before the read, so that a holder
- * that slept through its lease cannot write what it computed from an old read.
- * (Of a lock that is late, it is announced with the write. Too late.)
- */
+/* Three steps with the world going on between them. The only thing that is not from the
+ * textbook is the fence: announced before the read, so that a holder that slept through
+ * its lease cannot write what it computed from an old read. (Of a lock that is late, it
+ * is announced with the write. Too late.) */
 static enum store_status decide_naive(struct worker *worker,
                                       struct store_order *record,
                                       const struct store_fence *fence,

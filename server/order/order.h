@@ -34,11 +34,9 @@ struct order {
     enum order_outcome outcome; /* the answer */
     char detail[200];           /* for a person: why, when it is not a yes */
 
-    /*
-     * Called once when the answer is there: on the committer's thread, on a
-     * worker, or on the thread that hands the order in. Must not block. The
-     * dispatcher does not touch the order afterwards.
-     */
+    /* Called once when the answer is there: on the committer's thread, on a worker, or
+     * on the thread that hands the order in. Must not block. The dispatcher does not
+     * touch the order afterwards. */
     void (*done)(struct order *order);
     void *owner; /* for done() */
 
@@ -66,17 +64,13 @@ enum order_outcome order_outcome_of(enum store_status status);
 void order_set_outcome(struct order *order, enum order_outcome outcome,
                        const char *why);
 
-/*
- * The same of a "not now", of which nothing was ordered. If the order has a key
- * that nobody has looked up, the text says that an earlier try may have ordered.
- */
+/* The same of a "not now", of which nothing was ordered. If the order has a key that
+ * nobody has looked up, the text says that an earlier try may have ordered. */
 void order_not_now(struct order *order, enum order_outcome outcome,
                    const char *why);
 
-/*
- * The same of an order that the store was asked about: STATUS and ERROR are
- * those of the whole batch, order->record.status that of the order.
- */
+/* The same of an order that the store was asked about: STATUS and ERROR are those of
+ * the whole batch, order->record.status that of the order. */
 void order_set_decided(struct order *order, enum store_status status,
                        const struct store_error *error);
 
