@@ -34,8 +34,8 @@ struct trap {
 static struct player players[CAST_PLAYERS_MAX];
 static unsigned players_n;
 static unsigned watchdog_ms; /* the lease of actors to come */
-/* An actor's: guards who is whose, see deed_abandon(). */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+/* An actor's: the player whose thread this is; NULL: the watchdog's, or the subscriber's. */
+static _Thread_local struct player *self;
 
 /* Deeds --------------------------------------------------------------------- */
 
@@ -86,18 +86,11 @@ void deed_give_anyway(struct player *player, const struct deed_order *order,
 void deed_abandon(struct player *player, const struct deed_order *order,
                   struct deed_report *report)
 {
-    struct dlock_session *session = player->session;
-
     (void)order;
-    (void)pthread_mutex_lock(&mutex);
-    player->session = NULL;
-    (void)pthread_mutex_unlock(&mutex);
-    dlock_session_close(session);
+    dlock_session_close(player->session);
     player->grants_n = 0;
-    (void)pthread_mutex_lock(&mutex);
     report->broken = dlock_session_open(player->client, &player->session,
                                         &report->error) != DLOCK_OK;
-    (void)pthread_mutex_unlock(&mutex);
 }
 
 /* An actor's process --------------------------------------------------------- */
@@ -114,20 +107,6 @@ static void receive_order(const struct player *player, struct deed_order *order)
 {
     if (recv(player->fd, order, sizeof(*order), 0) != sizeof(*order))
         _exit(0);
-}
-
-/* The player whose step it is; NULL: the watchdog's or the subscriber's. */
-static struct player *player_of(const char *owner)
-{
-    struct player *found = NULL;
-
-    (void)pthread_mutex_lock(&mutex);
-    for (unsigned i = 0; i < players_n && !found; i++)
-        if (players[i].session &&
-            strcmp(dlock_session_owner(players[i].session), owner) == 0)
-            found = &players[i];
-    (void)pthread_mutex_unlock(&mutex);
-    return found;
 }
 
 /* A subscription is of its connection: nobody can send it again. The parts of a script's
@@ -159,7 +138,6 @@ static void record(struct testbed_tape *tape, const struct dlock_step *step)
 static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
 {
     const struct deed_report here = {.at_gate = true};
-    struct player *player = player_of(step->owner);
     struct deed_order go;
     struct trap *trap;
     unsigned n, at;
@@ -169,9 +147,9 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
         atomic_fetch_add(&testbed.tape->steps_n[step->phase], 1);
     if (testbed.tape && step->phase == DLOCK_BEFORE)
         record(testbed.tape, step);
-    if (!player)
+    if (!self)
         return DLOCK_GO;
-    trap = player->trap;
+    trap = self->trap;
     n = atomic_fetch_add(&trap->steps_n[step->phase], 1);
     if (step->phase == DLOCK_BEFORE && n < CAST_PLACES_MAX)
         (void)snprintf(trap->names[n], sizeof(trap->names[n]), "%s",
@@ -190,8 +168,8 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
         (void)raise(SIGSTOP);
         break;
     case TRAP_GATE:
-        send_report(player, &here);
-        receive_order(player, &go);
+        send_report(self, &here);
+        receive_order(self, &go);
         break;
     case TRAP_FAIL:
     case TRAP_MUTE:
@@ -205,6 +183,7 @@ static void *play(void *arg)
     struct player *player = arg;
     struct deed_order order;
 
+    self = player;
     for (;;) {
         struct deed_report report = {.status = DLOCK_OK};
 

@@ -1,6 +1,6 @@
 /*
- * The parts of a check. A check is a process with one testbed and one cast, so both stand
- * alone, and no function is told which.
+ * The parts of a check. A check is a process with one testbed, which is its servers, and one
+ * cast, so both stand alone, and no function is told which.
  *
  * An actor is a process with a client of the lock. Each of its players is a session on a
  * thread of its own, which gets orders through a socket and reports how each has ended.
@@ -13,7 +13,7 @@
  * dies or stops, or the player waits, or the command is lost. So a check needs no list of
  * the commands that a lock sends: it counts them once and then sets the trap for each.
  *
- * Everything here is bounded, by the alarm of the check (conform.c). An actor that does not
+ * Everything here is bounded, by the alarm of the check (check.c). An actor that does not
  * answer or cannot come on ends the check as broken.
  */
 #ifndef CONFORM_CHECK_H
@@ -23,7 +23,7 @@
 
 #include "server/lab/conform/conform.h"
 
-/* ---- the testbed (conform.c) ---------------------------------------------------- */
+/* ---- the testbed (check.c) ------------------------------------------------------ */
 
 enum {
     TESTBED_NODES_MAX = 5,
@@ -52,10 +52,12 @@ struct testbed_tape {
     } commands[TESTBED_COMMANDS_MAX];
 };
 
-/* One lock's: its servers, its times. */
+/* One check's: its servers, its times. */
 extern struct testbed {
     const struct expected *expected;
+    size_t index; /* of the check */
     const struct conform_servers *servers;
+    const char *given; /* the server that was given; NULL = all are ours */
     unsigned capabilities;
     char dir[80];
     char url[1024]; /* for dlock_open(); "" = none */
@@ -67,22 +69,22 @@ extern struct testbed {
     unsigned long_ms;   /* a lease that outlives every check */
     unsigned margin_ms; /* what may pass beyond a lease's end */
     struct testbed_race *race;
-    struct testbed_tape *tape;     /* of the actors to come; NULL = none */
-    struct conform_result *result; /* of the check under way; shared as well */
+    struct testbed_tape *tape; /* of the actors to come; NULL = none */
+    struct conform_result *result;
 } testbed;
 
-/* One more redis-server, on a socket beside its folder WHAT. NULL and a text: it does
- * not start. */
-struct redis_proc *testbed_server(const char *what, struct fail *error);
-
-/* A connection to it; without one the check is broken. */
+/* One more redis-server, on a socket beside its folder WHAT; a new one in the place of a
+ * node; a connection to one. Without it the check is broken. */
+struct redis_proc *testbed_server(const char *what);
+void testbed_restart(unsigned node);
 struct peek *testbed_peek(const struct redis_proc *proc);
 
 bool testbed_can(enum dlock_capability capability);
 
-/* ---- how a check ends (conform.c) ----------------------------------------------- */
+/* ---- how a check ends (check.c) ------------------------------------------------- */
 
-/* Notes the result and ends the process. What it has started dies with it. */
+/* Notes the result and ends the process. What it has started dies with it. It is broken if
+ * a server that nobody has lost on purpose does not answer any more. */
 _Noreturn void check_end(enum conform_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define check_holds(...)    check_end(CONFORM_HOLDS, __VA_ARGS__)

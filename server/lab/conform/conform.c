@@ -1,226 +1,92 @@
+/* The suite: which checks there are, and all of them at once. See conform.h. */
 #include "server/lab/conform/conform.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lock/dlock_textbook.h"
 #include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
-#include "server/lab/conform/check.h"
-#include "server/lab/fail.h"
-#include "server/lab/servers/folder.h"
 #include "server/lab/servers/peek.h"
 
-enum {
-    CHECK_S_MAX = 40, /* a check that takes longer hangs */
-    LEASE_MS = 150,
-    LONG_MS = 20000,
-    LONG_AGED_MS = 2000, /* shorter: its nodes have to grow older than that */
-    MARGIN_MS = 500,
-};
+enum { LOOK_MS = 20, JOBS_MAX = 64 };
 
-struct testbed testbed;
+/* Filling it ----------------------------------------------------------------- */
 
-/* The nodes ------------------------------------------------------------------ */
-
-struct redis_proc *testbed_server(const char *what, struct fail *error)
+/* NULL if the lock has a row, and the servers that it needs are there. */
+static const char *missing(const struct expected *expected,
+                           const struct conform_servers *servers)
 {
-    char path[sizeof(testbed.dir) + 16];
-
-    (void)snprintf(path, sizeof(path), "%s/%s", testbed.dir, what);
-    (void)mkdir(path, 0700); /* without it there is no place for the socket */
-    return redis_proc_start(path, error->text, sizeof(error->text));
-}
-
-struct peek *testbed_peek(const struct redis_proc *proc)
-{
-    struct fail error;
-    struct peek *peek = peek_open(redis_proc_url(proc), &error);
-
-    need(peek, "%s", error.text);
-    return peek;
-}
-
-/*
- * Waits until the nodes have been up for longer than the longest lease. They
- * tell their age in whole seconds, one of which is not believed.
- */
-static void nodes_age(void)
-{
-    if (testbed.expected->aged)
-        clock_sleep_ms(testbed.long_ms + testbed.long_ms / 10 + 2000);
-}
-
-/* The server given for such a lock, so that none has to be started; NULL = none. */
-static const char *given_for(const struct expected *expected,
-                             const struct conform_servers *servers)
-{
-    switch (expected->kept) {
-    case KEPT_LOCALLY:
-        return NULL;
-    case KEPT_IN_REDIS:
-        return expected->nodes_n == 1 ? servers->redis_url : NULL;
-    case KEPT_IN_SQL:
-    case KEPT_IN_BOTH:
-        return servers->sql_url;
-    case KEPT_IN_ZK:
-        return servers->zk_url;
-    }
+    if (!expected)
+        return "no row in expected.txt";
+    if ((expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH) &&
+        !servers->sql_url)
+        return "needs --sql URL";
+    if (expected->kept == KEPT_IN_ZK && !servers->zk_url)
+        return "needs --zk URL";
     return NULL;
 }
 
-/* More of the url, behind a comma. */
-static void add_url(const char *url)
+/* Some need no process: a server that was given is not ours to be taken apart. */
+static void fill_results(struct suite_lock *lock, const char *given)
 {
-    size_t len = strlen(testbed.url);
+    for (size_t i = 0; i < CONFORM_CHECKS_N; i++) {
+        struct conform_result *result = &lock->results[i];
 
-    (void)snprintf(testbed.url + len, sizeof(testbed.url) - len, "%s%s",
-                   len > 0 ? "," : "", url);
-}
-
-/* The servers that the lock needs, ours or given, as one url; or a place. */
-static bool backend_start(struct fail *error)
-{
-    enum kept kept = testbed.expected->kept;
-    const char *given = given_for(testbed.expected, testbed.servers);
-    unsigned nodes_n = kept == KEPT_IN_BOTH ? 1
-                       : kept == KEPT_IN_REDIS && !given
-                           ? testbed.expected->nodes_n
-                           : 0;
-    char what[16];
-
-    if (kept == KEPT_LOCALLY)
-        (void)snprintf(testbed.url, sizeof(testbed.url), "dir:%s/locks",
-                       testbed.dir);
-    for (unsigned i = 0; i < nodes_n; i++) {
-        (void)snprintf(what, sizeof(what), "node%u", i);
-        testbed.nodes[i] = testbed_server(what, error);
-        if (!testbed.nodes[i])
-            return false;
-        testbed.nodes_n = i + 1;
-        add_url(redis_proc_url(testbed.nodes[i]));
+        *result = (struct conform_result){.verdict = CONFORM_BROKEN,
+                                          .text = "it was not come to"};
+        if (i == CONFORM_SERVER && !given)
+            *result = (struct conform_result){.verdict = CONFORM_HOLDS,
+                                              .pid = CONFORM_ENDED};
+        if (given && lock->expected->kept == KEPT_IN_REDIS &&
+            conform_loses_servers(i))
+            *result = (struct conform_result){
+                .verdict = CONFORM_NOT_ASKED,
+                .pid = CONFORM_ENDED,
+                .text = "a Redis that is given is not taken apart"};
     }
-    if (given)
-        add_url(given);
-    return true;
 }
 
-static void close_testbed(void)
+bool suite_fill(struct suite *suite, const char *only)
 {
-    for (unsigned i = 0; i < testbed.nodes_n; i++)
-        redis_proc_stop(testbed.nodes[i]);
-    /* Databases, directories of `mkdir`: whatever the checks have left. */
-    folder_remove(testbed.dir);
-    (void)munmap(testbed.race, sizeof(*testbed.race));
-}
+    const struct dlock_strategy_info *info;
 
-static bool open_testbed(const struct expected *expected,
-                         const struct conform_servers *servers,
-                         struct fail *error)
-{
-    const struct dlock_strategy_info *info =
-        dlock_strategy_find(expected->lock);
-    const char *given = getenv("STOCKADE_SLOW"); /* for sanitizers */
-    long times = given ? strtol(given, NULL, 10) : 1;
-    unsigned slow = times > 0 && times < 100 ? (unsigned)times : 1;
-
-    testbed = (struct testbed){
-        .expected = expected,
-        .servers = servers,
-        .capabilities = info ? info->capabilities : 0,
-        .slow = slow,
-        .lease_ms = LEASE_MS * slow,
-        .long_ms = (expected->aged ? LONG_AGED_MS : LONG_MS) * slow,
-        .margin_ms = MARGIN_MS * slow};
-    (void)snprintf(testbed.dir, sizeof(testbed.dir), "%s/lab-XXXXXX",
-                   servers->dir ? servers->dir : "/tmp");
-    testbed.race = mmap(NULL, sizeof(*testbed.race), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (testbed.race == MAP_FAILED || !mkdtemp(testbed.dir))
-        return fail_with(error, "no room for a testbed: %s", strerror(errno));
-    if (!backend_start(error)) {
-        close_testbed();
+    suite->locks =
+        mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite->locks),
+             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (suite->locks == MAP_FAILED)
         return false;
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        struct suite_lock *lock = &suite->locks[suite->locks_n];
+
+        if ((only && strcmp(info->name, only) != 0) ||
+            suite->locks_n == SUITE_LOCKS_MAX)
+            continue;
+        lock->info = info;
+        lock->expected = expected_of(info->name);
+        if (dlock_textbook_is_file(info->name)) {
+            lock->own = (struct expected){.lock = info->name,
+                                          .verdicts = "????????????????",
+                                          .kept = KEPT_IN_REDIS,
+                                          .nodes_n = 1};
+            lock->expected = &lock->own;
+        }
+        lock->missing = missing(lock->expected, &suite->servers);
+        fill_results(lock, lock->missing ? NULL
+                                         : conform_given(lock->expected,
+                                                         &suite->servers));
+        suite->locks_n++;
     }
-    nodes_age();
-    return true;
+    return suite->locks_n > 0;
 }
 
-bool testbed_can(enum dlock_capability capability)
-{
-    return (testbed.capabilities & (unsigned)capability) != 0;
-}
-
-void check_end(enum conform_verdict verdict, const char *format, ...)
-{
-    struct conform_result *result = testbed.result;
-    va_list args;
-
-    result->verdict = verdict;
-    va_start(args, format);
-    (void)vsnprintf(result->text, sizeof(result->text), format, args);
-    va_end(args);
-    _exit(0);
-}
-
-/* The checks ----------------------------------------------------------------- */
-
-static conform_check *const checks[PROPERTIES_N] = {
-#define ROW(property, check, letter, text) [property] = (check),
-#include "server/lab/properties.inc"
-};
-
-static bool loses_servers(size_t index)
-{
-    return index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2;
-}
-
-/* Each check would blame the lock for a server that is away. */
-static void reach_server(void)
-{
-    const char *name = cast_name();
-    struct deed_report report;
-
-    cast_open(1, 0);
-    report = cast_ask(0, deed_take, name, 0, testbed.lease_ms);
-    if (report.status == DLOCK_UNREACHABLE)
-        check_untested("%s", report.error.text);
-    if (report.status == DLOCK_OK)
-        (void)cast_give(0, name);
-    check_holds("it answers");
-}
-
-/* In a process of its own, which an alarm ends if the check hangs. */
-static void run_check(struct conform_result *result, conform_check *check)
-{
-    uint64_t began_ms = clock_ms();
-    int status = -1;
-    pid_t pid;
-
-    *result = (struct conform_result){.text = "the check hangs"};
-    testbed.result = result;
-    pid = child_fork(SIGKILL);
-    if (pid == 0) {
-        (void)alarm(CHECK_S_MAX * testbed.slow);
-        memset(testbed.race, 0, sizeof(*testbed.race));
-        check();
-        _exit(4);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        result->verdict = CONFORM_BROKEN;
-    if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
-        (void)snprintf(result->text, sizeof(result->text), "the check %s",
-                       pid < 0 ? "got no process" : "crashed");
-    result->ms = (unsigned)(clock_ms() - began_ms);
-}
+/* Counting -------------------------------------------------------------------- */
 
 bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found)
@@ -236,68 +102,186 @@ bool conform_agrees(const struct expected *expected, size_t index,
            expected->verdicts[index] == EXPECTED_ANYTHING;
 }
 
-/* All servers answer, ours and one that was GIVEN. */
-static bool are_there(struct suite_lock *lock, const char *given,
-                      struct fail *error)
+bool suite_differs(const struct suite_lock *lock, size_t index)
 {
-    for (unsigned n = 0; n < testbed.nodes_n; n++) {
-        struct peek *peek = peek_open(redis_proc_url(testbed.nodes[n]), error);
-
-        if (!peek)
-            return false;
-        peek_close(peek);
-    }
-    if (given)
-        run_check(&lock->server, reach_server);
-    return !given || lock->server.verdict == CONFORM_HOLDS ||
-           fail_with(error, "%s", lock->server.text);
+    return !lock->missing &&
+           !conform_agrees(lock->expected, index, lock->results[index].verdict);
 }
 
-bool conform_run(struct suite_lock *lock, const struct conform_servers *servers)
+struct suite_sum suite_count(const struct suite *suite)
 {
-    const struct expected *expected = lock->expected;
-    const char *given = given_for(expected, servers);
-    struct conform_result *results = lock->results;
-    struct fail *error = &lock->trouble, gone;
-    /* A server that was given is not ours to be taken apart. */
-    bool spares = given && expected->kept == KEPT_IN_REDIS, good = true;
+    struct suite_sum sum = {.all = 0};
 
-    if (!open_testbed(expected, servers, error))
-        return false;
-    good = !given || are_there(lock, given, error);
-    /* Those that lose servers come last. */
-    for (size_t j = 0; j < (size_t)2 * PROPERTIES_N && good; j++) {
-        size_t i = j % PROPERTIES_N;
-        bool is_lost;
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
 
-        if (loses_servers(i) != (j >= PROPERTIES_N))
-            continue;
-        if (spares && loses_servers(i))
-            results[i] = (struct conform_result){
-                .verdict = CONFORM_NOT_ASKED,
-                .text = "a Redis that is given is not taken apart"};
-        else
-            run_check(&results[i], checks[i]);
-        /* A server may have died meanwhile, because of nothing that the lock did. */
-        if (results[i].verdict == CONFORM_FAILS && !loses_servers(i) &&
-            !are_there(lock, given, &gone)) {
-            results[i].verdict = CONFORM_BROKEN;
-            (void)snprintf(results[i].text, sizeof(results[i].text),
-                           "its server has gone: %.150s", gone.text);
+        sum.measured += !lock->missing;
+        sum.is_troubled |= lock->missing == lock->results[CONFORM_SERVER].text;
+        sum.differences += !lock->expected;
+        for (size_t j = 0; j < PROPERTIES_N && !lock->missing; j++) {
+            sum.all++;
+            sum.done += lock->results[j].pid == CONFORM_ENDED;
+            sum.differences += suite_differs(lock, j);
+            sum.unasked += lock->results[j].verdict == CONFORM_NOT_ASKED;
         }
-        /* A lock of threads is asked what it can do among threads. */
-        if (i == PROPERTY_X2)
-            testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
-                               results[PROPERTY_X2].verdict == CONFORM_FAILS;
-        /* Nodes that are lost start again. */
-        is_lost = i == PROPERTY_M || results[i].verdict == CONFORM_BROKEN;
-        for (unsigned n = 0; is_lost && good && n < testbed.nodes_n; n++)
-            good = redis_proc_tend(testbed.nodes[n], error->text,
-                                   sizeof(error->text));
-        if (is_lost && good)
-            nodes_age();
-        (void)atomic_fetch_add(&lock->results_n, 1);
     }
-    close_testbed();
-    return good;
+    return sum;
+}
+
+/* Running it ------------------------------------------------------------------- */
+
+static bool has_ended(const struct suite_lock *lock, size_t index)
+{
+    return lock->results[index].pid == CONFORM_ENDED;
+}
+
+/* A lock's server comes first; and where a lock lives in a process, what it can do among
+ * threads and among processes, which decides who is asked the rest. */
+static bool may_begin(const struct suite_lock *lock, size_t index)
+{
+    return !lock->missing && lock->results[index].pid == 0 &&
+           (index == CONFORM_SERVER || has_ended(lock, CONFORM_SERVER)) &&
+           (lock->expected->kept != KEPT_LOCALLY || index <= PROPERTY_X2 ||
+            (has_ended(lock, PROPERTY_X) && has_ended(lock, PROPERTY_X2)));
+}
+
+/* The check that begins next: first those that take longest, which are of nodes that have
+ * to grow old, and of the last properties. False: there is none, or no process. */
+static bool begin_next(const struct suite *suite)
+{
+    struct suite_lock *lock = NULL;
+    size_t index = 0;
+    pid_t pid;
+
+    for (size_t j = CONFORM_CHECKS_N; j-- > 0;)
+        for (size_t i = 0; i < suite->locks_n; i++) {
+            struct suite_lock *each = &suite->locks[i];
+
+            if (may_begin(each, j) &&
+                (!lock || (each->expected->aged && !lock->expected->aged))) {
+                lock = each;
+                index = j;
+            }
+        }
+    if (!lock)
+        return false;
+    pid = child_fork(SIGKILL);
+    if (pid == 0)
+        check_run(suite, lock, index);
+    lock->results[index].pid = pid;
+    lock->results[index].began_ms = clock_ms();
+    return pid > 0;
+}
+
+/* Takes note if the check has ended. One that did not end by itself has left a text of how
+ * far it was, if its alarm has ended it. */
+static void end(struct suite_lock *lock, size_t index)
+{
+    struct conform_result *result = &lock->results[index];
+    int status = 0;
+
+    if (result->pid <= 0 || waitpid(result->pid, &status, WNOHANG) == 0)
+        return;
+    result->pid = CONFORM_ENDED;
+    result->ms = (unsigned)(clock_ms() - result->began_ms);
+    if (status != 0)
+        result->verdict = CONFORM_BROKEN;
+    if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
+        (void)snprintf(result->text, sizeof(result->text), "the check crashed");
+    if (index == CONFORM_SERVER && result->verdict != CONFORM_HOLDS)
+        lock->missing = result->text;
+}
+
+/* How many checks are under way. */
+static unsigned count_running(const struct suite *suite)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        for (size_t j = 0; j < CONFORM_CHECKS_N; j++) {
+            end(&suite->locks[i], j);
+            n += suite->locks[i].results[j].pid > 0;
+        }
+    return n;
+}
+
+/* A line on a terminal that rewrites itself. */
+static void tell_progress(const struct suite *suite, uint64_t began_ms)
+{
+    const struct suite_sum sum = suite_count(suite);
+
+    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", sum.done, sum.all,
+            (unsigned)((clock_ms() - began_ms) / 1000));
+    if (sum.done == sum.all)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* A check waits most of its time, so many of them run at once; and more, the longer the
+ * times are. */
+static void run_all(const struct suite *suite)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned most =
+        8 * suite->slow * (processors > 0 ? (unsigned)processors : 1);
+    uint64_t began_ms = clock_ms();
+    unsigned running;
+
+    do {
+        running = count_running(suite);
+        while (running < most && running < JOBS_MAX && begin_next(suite))
+            running++;
+        if (isatty(STDERR_FILENO))
+            tell_progress(suite, began_ms);
+        if (running > 0)
+            clock_sleep_ms(LOOK_MS);
+    } while (running > 0);
+}
+
+/* Without one nothing can be measured, nor with a script that it does not compile: said
+ * once, and not by each check. A server that was given is not for such a trial. */
+static bool has_redis(const struct suite *suite, struct fail *error)
+{
+    bool is_needed = false, is_good;
+    struct redis_proc *redis;
+    struct peek *peek;
+
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+
+        is_needed |= lock->own.lock != NULL ||
+                     (!lock->missing && !suite->servers.redis_url &&
+                      (lock->expected->kept == KEPT_IN_REDIS ||
+                       lock->expected->kept == KEPT_IN_BOTH));
+    }
+    if (!is_needed)
+        return true;
+    redis =
+        redis_proc_start(suite->folder.path, error->text, sizeof(error->text));
+    peek = redis ? peek_open(redis_proc_url(redis), error) : NULL;
+    is_good = peek != NULL;
+    for (size_t i = 0; is_good && i < suite->locks_n; i++)
+        is_good = peek_compiles(peek, suite->locks[i].info->name, error);
+    peek_close(peek);
+    redis_proc_stop(redis);
+    return is_good;
+}
+
+/* All processes and files go with this one, however it ends: see folder.h. */
+bool suite_run(struct suite *suite, struct fail *error)
+{
+    const char *where = getenv("TMPDIR");
+    const char *given = getenv("STOCKADE_SLOW"); /* for sanitizers */
+    long slow = given ? strtol(given, NULL, 10) : 1;
+    bool ran;
+
+    suite->slow = slow > 0 && slow < 100 ? (unsigned)slow : 1;
+    if (!folder_open(&suite->folder, where && where[0] ? where : "/tmp",
+                     "locks", error))
+        return false;
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
+    ran = has_redis(suite, error);
+    if (ran)
+        run_all(suite);
+    folder_close(&suite->folder);
+    return ran;
 }

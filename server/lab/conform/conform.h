@@ -10,10 +10,10 @@
  * Processes, not threads, play the parts, for only a process can be stopped
  * or killed as a whole, with its watchdog. This is how they descend:
  *
- *     suite       one, waits for all             lab_locks.c
- *     lock        one per lock: its servers      conform.c
- *     check       one per property: bounded      holder.c to zk.c
- *     actors      holders, waiters, strangers    cast.c
+ *     suite       one, waits for all                      conform.c
+ *     check       one per lock and property: bounded,     check.c; holder.c to zk.c
+ *                 with servers of its own
+ *     actors      holders, waiters, strangers             cast.c
  *
  * Each forks the next while it still has a single thread, and dies with its
  * parent: whatever goes wrong in a check, killing it cleans up.
@@ -21,7 +21,6 @@
 #ifndef CONFORM_H
 #define CONFORM_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,9 +41,17 @@ enum conform_verdict {
 /* The result of one check. Its process writes it, into memory that all share. */
 struct conform_result {
     enum conform_verdict verdict;
+    pid_t pid; /* of its process; 0 = not started yet, or CONFORM_ENDED */
+    uint64_t began_ms;
     unsigned ms;    /* how long it took */
     char text[200]; /* the evidence, one line */
 };
+
+enum { CONFORM_ENDED = -1 };
+
+/* The checks of a lock: one for each property, and whether a server that was given
+ * answers. */
+enum { CONFORM_SERVER = PROPERTIES_N, CONFORM_CHECKS_N };
 
 /*
  * Servers that the suite does not start itself. NULL = there is none. The servers of an
@@ -61,8 +68,14 @@ struct conform_servers {
     const char *zk_url;
     const char *zk_ensemble; /* several ZooKeepers that may be killed, for M */
     const char *zk_node;     /* the command that does it */
-    const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
+
+/* The server given for such a lock, so that none has to be started; NULL = none. */
+const char *conform_given(const struct expected *expected,
+                          const struct conform_servers *servers);
+
+/* Whether the check of this property loses servers on purpose. */
+bool conform_loses_servers(size_t index);
 
 /* Whether what was found is what was EXPECTED of property INDEX. */
 bool conform_agrees(const struct expected *expected, size_t index,
@@ -74,14 +87,7 @@ bool conform_agrees(const struct expected *expected, size_t index,
  */
 char conform_zk_role(const char *at);
 
-/* ---- all of them (lab_locks.c) ------------------------------------------------- */
-
-/*
- * The suite: many locks at once, each in a process of its own with servers of
- * its own. Most of a check's time is waiting for a lease to end, so more of
- * them run at once than there are processors.
- */
-enum { SUITE_LOCKS_MAX = 48, SUITE_ENDED = -1 };
+/* ---- all of them (conform.c) ----------------------------------------------------- */
 
 /* A row of the table. */
 struct suite_lock {
@@ -89,41 +95,41 @@ struct suite_lock {
     const struct expected *expected; /* NULL = there is no row */
     struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
-    struct fail trouble;             /* why its process could not run it */
-    pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
-    struct conform_result results[PROPERTIES_N];
-    struct conform_result server; /* whether one that was given answers */
-    atomic_uint results_n;        /* all, unless its process broke off */
+    struct conform_result results[CONFORM_CHECKS_N];
 };
 
-/*
- * Tests a lock: starts its servers and runs each check in a process of its own. LOCK, in
- * memory that child processes share, gets the results. False and its .trouble: the servers
- * do not start. To be called from a process with one thread.
- */
-bool conform_run(struct suite_lock *lock,
-                 const struct conform_servers *servers);
+enum { SUITE_LOCKS_MAX = 48 };
 
 struct suite {
-    struct suite_lock *locks; /* shared with their processes */
+    struct suite_lock *locks; /* shared with all processes */
     size_t locks_n;
     struct conform_servers servers;
-    unsigned jobs; /* locks at a time */
-    uint64_t began_ms;
+    unsigned slow;        /* all times are multiplied by it */
     struct folder folder; /* all servers and files are in it, while it runs */
 };
 
 /* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */
 bool suite_fill(struct suite *suite, const char *only);
 
+/* Runs all checks, many at once. To be called from a process with one thread. False and a
+ * text: none could be run. */
+bool suite_run(struct suite *suite, struct fail *error);
+
 struct suite_sum {
     size_t all, done;   /* results, when all have been run; and now */
     size_t measured;    /* locks of which there are results */
     size_t unasked;     /* results that are not known, as nothing was given */
-    size_t differences; /* and locks without a row or with results missing */
-    bool is_troubled;   /* one has all that it needs, and could not be run */
+    size_t differences; /* and locks without a row */
+    bool is_troubled;   /* a server that was given does not answer */
 };
 
 struct suite_sum suite_count(const struct suite *suite);
+
+/* Whether the result is not the expected one of a lock that was run. */
+bool suite_differs(const struct suite_lock *lock, size_t index);
+
+/* The process of a check: all that it does until its end (check.c). */
+_Noreturn void check_run(const struct suite *suite, struct suite_lock *lock,
+                         size_t index);
 
 #endif

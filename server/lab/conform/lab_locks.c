@@ -4,25 +4,13 @@
  * README's table of locks is its output.
  */
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "lock/dlock_textbook.h"
-#include "server/base/child.h"
-#include "server/base/clock.h"
-#include "server/base/redis_proc.h"
 #include "server/lab/conform/conform.h"
 #include "server/lab/fail.h"
 #include "server/lab/lab.h"
-#include "server/lab/servers/peek.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
-enum { LOOK_MS = 50 };
 
 struct options {
     const char *lock; /* NULL = all */
@@ -69,195 +57,6 @@ static bool read_options(int argc, char *argv[], struct options *options)
         return true;
     return fail_aloud("lab locks does not take '%s'",
                       argv[c == -1 ? optind : optind - 1]);
-}
-
-/* The suite ------------------------------------------------------------------ */
-
-/* NULL if the lock has a row, and the servers that it needs are there. */
-static const char *missing(const struct expected *expected,
-                           const struct conform_servers *servers)
-{
-    if (!expected)
-        return "no row in expected.txt";
-    if ((expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH) &&
-        !servers->sql_url)
-        return "needs --sql URL";
-    if (expected->kept == KEPT_IN_ZK && !servers->zk_url)
-        return "needs --zk URL";
-    return NULL;
-}
-
-bool suite_fill(struct suite *suite, const char *only)
-{
-    const struct dlock_strategy_info *info;
-
-    suite->locks =
-        mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite->locks),
-             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (suite->locks == MAP_FAILED)
-        return false;
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        struct suite_lock *lock = &suite->locks[suite->locks_n];
-
-        if ((only && strcmp(info->name, only) != 0) ||
-            suite->locks_n == SUITE_LOCKS_MAX)
-            continue;
-        lock->info = info;
-        lock->expected = expected_of(info->name);
-        if (dlock_textbook_is_file(info->name)) {
-            lock->own = (struct expected){.lock = info->name,
-                                          .verdicts = "????????????????",
-                                          .kept = KEPT_IN_REDIS,
-                                          .nodes_n = 1};
-            lock->expected = &lock->own;
-        }
-        lock->missing = missing(lock->expected, &suite->servers);
-        for (size_t j = 0; j < PROPERTIES_N; j++)
-            lock->results[j] = (struct conform_result){
-                .verdict = CONFORM_BROKEN, .text = "it was not come to"};
-        suite->locks_n++;
-    }
-    return suite->locks_n > 0;
-}
-
-static bool differs(const struct suite_lock *lock, size_t index)
-{
-    return !lock->missing &&
-           !conform_agrees(lock->expected, index, lock->results[index].verdict);
-}
-
-struct suite_sum suite_count(const struct suite *suite)
-{
-    struct suite_sum sum = {.all = 0};
-
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
-
-        sum.all += lock->missing ? 0 : PROPERTIES_N;
-        sum.done += lock->results_n;
-        sum.measured += lock->results_n > 0;
-        sum.is_troubled |= lock->trouble.text[0] != '\0';
-        sum.differences += !lock->expected;
-        sum.differences += !lock->missing && lock->results_n < PROPERTIES_N;
-        for (size_t j = 0; j < PROPERTIES_N; j++) {
-            sum.differences += differs(lock, j);
-            sum.unasked += lock->results[j].verdict == CONFORM_NOT_ASKED;
-        }
-    }
-    return sum;
-}
-
-/* A line on a terminal that rewrites itself. */
-static void tell_progress(const struct suite *suite)
-{
-    const struct suite_sum sum = suite_count(suite);
-
-    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", sum.done, sum.all,
-            (unsigned)((clock_ms() - suite->began_ms) / 1000));
-    if (sum.done == sum.all)
-        fprintf(stderr, "\r\033[K");
-}
-
-/* A lock's process ---------------------------------------------------------- */
-
-static bool start(const struct suite *suite, struct suite_lock *lock)
-{
-    pid_t pid = child_fork(SIGKILL);
-
-    if (pid > 0)
-        lock->pid = pid;
-    if (pid != 0)
-        return pid > 0;
-    if (conform_run(lock, &suite->servers))
-        _exit(0);
-    if (lock->results_n == 0)
-        lock->missing = lock->trouble.text;
-    else
-        fprintf(stderr, "lab: %s: %s\n", lock->info->name, lock->trouble.text);
-    _exit(1);
-}
-
-/* All of them --------------------------------------------------------------- */
-
-/* The next to be run, or NULL. First those that will be the last to end. */
-static struct suite_lock *pick(const struct suite *suite)
-{
-    struct suite_lock *picked = NULL;
-
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        struct suite_lock *lock = &suite->locks[i];
-
-        if (lock->missing || lock->pid != 0)
-            continue;
-        if (lock->expected->aged)
-            return lock;
-        if (!picked)
-            picked = lock;
-    }
-    return picked;
-}
-
-/* How many of them are under way. */
-static unsigned count_running(struct suite *suite)
-{
-    unsigned n = 0;
-
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        struct suite_lock *lock = &suite->locks[i];
-
-        if (lock->pid > 0 && waitpid(lock->pid, NULL, WNOHANG) != 0)
-            lock->pid = SUITE_ENDED;
-        n += lock->pid > 0;
-    }
-    return n;
-}
-
-/* False: not one process can be started. */
-static bool work(struct suite *suite)
-{
-    struct suite_lock *next;
-    unsigned running;
-
-    do {
-        running = count_running(suite);
-        while ((next = pick(suite)) && running < suite->jobs &&
-               start(suite, next))
-            running++;
-        if (isatty(STDERR_FILENO))
-            tell_progress(suite);
-        if (running > 0)
-            clock_sleep_ms(LOOK_MS);
-    } while (running > 0);
-    return !next;
-}
-
-/* Without one nothing can be measured, nor with a script that it does not compile: said
- * once, and not by each check. A server that was given is not for such a trial. */
-static bool has_redis(const struct suite *suite, struct fail *error)
-{
-    bool is_needed = false, is_good;
-    struct redis_proc *redis;
-    struct peek *peek;
-
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
-
-        is_needed |= lock->own.lock != NULL ||
-                     (!lock->missing && !suite->servers.redis_url &&
-                      (lock->expected->kept == KEPT_IN_REDIS ||
-                       lock->expected->kept == KEPT_IN_BOTH));
-    }
-    if (!is_needed)
-        return true;
-    redis =
-        redis_proc_start(suite->folder.path, error->text, sizeof(error->text));
-    peek = redis ? peek_open(redis_proc_url(redis), error) : NULL;
-    is_good = peek != NULL;
-    for (size_t i = 0; is_good && i < suite->locks_n; i++)
-        is_good = peek_compiles(peek, suite->locks[i].info->name, error);
-    peek_close(peek);
-    redis_proc_stop(redis);
-    return is_good;
 }
 
 /* The report ----------------------------------------------------------------- */
@@ -308,7 +107,7 @@ static void report_table(const struct suite *suite, bool markdown)
                 printf(" %s |", why ? "?" : signs[lock->results[j].verdict]);
             else if (!why)
                 printf("  %s%c", signs[lock->results[j].verdict],
-                       differs(lock, j) ? '!' : ' ');
+                       suite_differs(lock, j) ? '!' : ' ');
         printf("\n");
     }
 }
@@ -329,7 +128,7 @@ static void report_text(const struct suite *suite)
         for (size_t i = 0; i < PROPERTIES_N && !why; i++)
             printf("\n%-2s %s%c %s\n      %s (%u ms)\n", properties[i].letter,
                    signs[lock->results[i].verdict],
-                   differs(lock, i) ? '!' : ' ', properties[i].text,
+                   suite_differs(lock, i) ? '!' : ' ', properties[i].text,
                    lock->results[i].text, lock->results[i].ms);
     } else {
         report_table(suite, false);
@@ -360,12 +159,13 @@ static void report_differences(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        if (!lock->expected || lock->trouble.text[0] ||
+        if (!lock->expected ||
+            lock->missing == lock->results[CONFORM_SERVER].text ||
             (lock->missing && suite_count(suite).measured == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     lock->missing);
         for (size_t j = 0; j < PROPERTIES_N; j++)
-            if (differs(lock, j))
+            if (suite_differs(lock, j))
                 fprintf(stderr, "lab: %s %s: expected %s, found %s: %s\n",
                         lock->info->name, properties[j].letter,
                         expected_word(lock, j), words[lock->results[j].verdict],
@@ -378,28 +178,13 @@ static void report_differences(const struct suite *suite)
 static int run(const struct options *options)
 {
     struct suite suite = {.servers = options->servers};
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const char *given = getenv("TMPDIR");
     struct suite_sum sum;
     struct fail error;
-    bool ran;
 
-    suite.jobs =
-        processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
     if (options->lock && !expected_lock(options->lock, &error))
         return fail_to_run("%s", error.text);
     (void)suite_fill(&suite, options->lock);
-    /* All processes and files go with this one, however it ends: see folder.h. */
-    if (!folder_open(&suite.folder, given && given[0] ? given : "/tmp", "locks",
-                     &error))
-        return fail_to_run("lab locks: %s", error.text);
-    suite.servers.dir = suite.folder.path;
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
-    (void)fail_with(&error, "no processes");
-    suite.began_ms = clock_ms();
-    ran = has_redis(&suite, &error) && work(&suite);
-    folder_close(&suite.folder);
-    if (!ran)
+    if (!suite_run(&suite, &error))
         return fail_to_run("lab locks: %s", error.text);
     if (options->markdown)
         report_table(&suite, true);

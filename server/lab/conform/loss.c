@@ -51,14 +51,11 @@ static void node_hide(unsigned index, bool hides)
  */
 static struct redis_proc *node_part(void)
 {
-    struct fail error;
     char port[16];
-    struct redis_proc *replica = testbed_server("replica", &error);
-    struct peek *master, *follower;
+    struct redis_proc *replica = testbed_server("replica");
+    struct peek *master = testbed_peek(testbed.nodes[0]);
+    struct peek *follower = testbed_peek(replica);
 
-    need(replica, "%s", error.text);
-    master = testbed_peek(testbed.nodes[0]);
-    follower = testbed_peek(replica);
     need(peek_listen(master, port, sizeof(port)) &&
              PEEK_ASK(follower, "OK", "REPLICAOF", "127.0.0.1", port) &&
              PEEK_ASK(master, "OK", "SET", "lab:heard", "1") &&
@@ -196,7 +193,6 @@ void conform_check_m(void)
 void conform_check_m2(void)
 {
     const char *name;
-    struct fail error;
 
     if (testbed.expected->kept == KEPT_IN_ZK)
         conform_lose_zk('f', "a follower went");
@@ -212,11 +208,8 @@ void conform_check_m2(void)
     name = cast_begin(testbed.long_ms);
     redis_proc_kill(testbed.nodes[0]);
     check_away(name, "one node is down");
-    for (unsigned i = 0; i < 2 && i < testbed.nodes_n; i++) {
-        redis_proc_kill(testbed.nodes[i]);
-        need(redis_proc_tend(testbed.nodes[i], error.text, sizeof(error.text)),
-             "%s", error.text);
-    }
+    for (unsigned i = 0; i < 2 && i < testbed.nodes_n; i++)
+        testbed_restart(i);
     must(try_hard(THIRD, name) != DLOCK_OK,
          "nodes were restarted one by one: two holders");
     check_holds("one of %u nodes hung, was down, came back empty: one holder, "
