@@ -31,8 +31,9 @@ static inline void dlock_mutex_give(pthread_mutex_t **mutex)
 }
 
 /* Takes MUTEX, and gives it back at the end of the block, or where that is left. */
+typedef pthread_mutex_t *dlock_taken;
 #define DLOCK_LOCKED(mutex)                                                    \
-    pthread_mutex_t *dlock_locked                                              \
+    dlock_taken dlock_locked                                                   \
         __attribute__((cleanup(dlock_mutex_give), unused)) =                   \
             dlock_mutex_take(mutex)
 

@@ -49,7 +49,7 @@ static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
     return left < LEFT_MS_MAX ? left : LEFT_MS_MAX;
 }
 
-/* Connects if need be, in the connect timeout or what is left of the limit. */
+/* In the connect timeout or what is left of the limit. */
 static enum dlock_status connect_wire(struct dlock_wire *wire,
                                       uint64_t real_limit_ms)
 {
@@ -157,24 +157,6 @@ static enum dlock_status judge(struct dlock_wire *wire,
                            reply->string);
 }
 
-enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
-                                      const struct dlock_command *command,
-                                      uint64_t real_limit_ms,
-                                      struct dlock_reply *reply)
-{
-    enum dlock_status status = connect_wire(wire, real_limit_ms);
-    uint64_t until_ms = command_until(wire, real_limit_ms);
-
-    if (status == DLOCK_OK)
-        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms);
-    if (status == DLOCK_OK)
-        status = dlock_wire_read(wire, until_ms, reply);
-    if (status != DLOCK_OK || !dlock_call_forgotten(reply))
-        return status;
-    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms);
-    return status != DLOCK_OK ? status : dlock_wire_read(wire, until_ms, reply);
-}
-
 /* The second half of a step; and the meaning of a reply that is an error. */
 static enum dlock_status conclude(struct dlock_wire *wire,
                                   const struct dlock_command *command,
@@ -209,58 +191,12 @@ static enum dlock_status begin(const struct dlock_wire *wire,
     return dlock_step_before(wire->config, &step);
 }
 
-/*
- * One command, sent once. The time that is left is read before the hook is
- * called and counts from its return: a hook that pauses here stands for a
- * process that was stopped, and after a stop the command does go out.
- */
-static enum dlock_status step_once(struct dlock_wire *wire,
-                                   const struct dlock_command *command,
-                                   uint64_t limit_ms, struct dlock_reply *reply)
-{
-    uint64_t left_ms = time_left(wire, limit_ms);
-    enum dlock_status status;
-
-    if (left_ms == 0)
-        return no_time();
-    status = begin(wire, command);
-    if (status != DLOCK_OK)
-        return status;
-    status =
-        (is_clustered(wire) ? dlock_cluster_exchange : dlock_call_exchange)(
-            wire, command, dlock_clock_real_now() + left_ms, reply);
-    return conclude(wire, command, status, reply);
-}
-
-/*
- * The copies are the same bytes with the same attempt number, on a fresh
- * connection each: a connection that lost a reply may yet deliver it.
- */
-enum dlock_status dlock_call(struct dlock_wire *wire,
-                             const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply)
-{
-    enum dlock_status status = step_once(wire, command, limit_ms, reply);
-    /* Else nothing was sent, or there is an answer: either way that is it. */
-    bool copies = command->repeatable && status == DLOCK_UNKNOWN;
-
-    for (int sends = 1;
-         copies && sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
-         !dlock_command_unwanted(command);
-         sends++)
-        status = step_once(wire, command, limit_ms, reply);
-    reply->of_copy = copies;
-    /* Not now, or no time left: that says nothing about the first time. */
-    return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
-}
-
-/* Batches ------------------------------------------------------------------ */
-
 void dlock_batch_begin(const struct dlock_wire *wire,
-                       struct dlock_exchange *exchanges, size_t n)
+                       struct dlock_exchange exchanges[], size_t n)
 {
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
         each->reply.kind = DLOCK_REPLY_NIL;
         each->status = begin(wire, each->command);
         each->stage = each->status == DLOCK_OK ? DLOCK_EXCHANGE_BEGUN
@@ -268,11 +204,13 @@ void dlock_batch_begin(const struct dlock_wire *wire,
     }
 }
 
-void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t until_ms)
+void dlock_batch_send(struct dlock_wire *wire,
+                      struct dlock_exchange exchanges[], size_t n,
+                      uint64_t until_ms)
 {
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
         if (each->stage != DLOCK_EXCHANGE_BEGUN)
             continue;
         each->status =
@@ -282,29 +220,48 @@ void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,
     }
 }
 
-void dlock_batch_read(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t until_ms)
+void dlock_batch_read(struct dlock_wire *wire,
+                      struct dlock_exchange exchanges[], size_t n,
+                      uint64_t until_ms)
 {
     for (size_t i = 0; i < n; i++)
         if (exchanges[i].stage == DLOCK_EXCHANGE_SENT)
             exchanges[i].status =
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply);
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
         if (each->stage != DLOCK_EXCHANGE_SENT)
             continue;
-        if (each->status == DLOCK_OK && dlock_call_forgotten(&each->reply))
-            each->status = dlock_call_exchange(wire, each->command, until_ms,
-                                               &each->reply);
         each->stage = DLOCK_EXCHANGE_OVER;
+        if (each->status != DLOCK_OK || !dlock_call_forgotten(&each->reply))
+            continue;
+        each->status =
+            dlock_wire_send(wire, each->command, DLOCK_BY_TEXT, until_ms);
+        if (each->status == DLOCK_OK)
+            each->status = dlock_wire_read(wire, until_ms, &each->reply);
     }
 }
 
-void dlock_batch_conclude(struct dlock_wire *wire,
-                          struct dlock_exchange *exchanges, size_t n)
+/* Connects if need be, in the connect timeout or what is left of the limit. */
+void dlock_batch_exchange(struct dlock_wire *wire,
+                          struct dlock_exchange exchanges[], size_t n,
+                          uint64_t real_limit_ms)
 {
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
+    uint64_t until_ms;
+
+    (void)connect_wire(wire, real_limit_ms);
+    until_ms = command_until(wire, real_limit_ms);
+    dlock_batch_send(wire, exchanges, n, until_ms);
+    dlock_batch_read(wire, exchanges, n, until_ms);
+}
+
+void dlock_batch_conclude(struct dlock_wire *wire,
+                          struct dlock_exchange exchanges[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
         if (each->stage == DLOCK_EXCHANGE_NONE)
             continue;
         if (each->stage != DLOCK_EXCHANGE_OVER)
@@ -317,27 +274,60 @@ void dlock_batch_conclude(struct dlock_wire *wire,
     }
 }
 
-void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t limit_ms)
+/*
+ * The time that is left is read before the hook is called and counts from its return: a
+ * hook that pauses here stands for a process that was stopped, and after a stop the
+ * commands do go out.
+ */
+void dlock_call_batch(struct dlock_wire *wire,
+                      struct dlock_exchange exchanges[], size_t n,
+                      uint64_t limit_ms)
 {
     uint64_t left_ms = time_left(wire, limit_ms);
-    uint64_t real_limit_ms, until_ms;
 
     for (size_t i = 0; i < n && left_ms == 0; i++)
         exchanges[i].status = no_time();
     if (left_ms == 0)
         return;
     dlock_batch_begin(wire, exchanges, n);
-    real_limit_ms = dlock_clock_real_now() + left_ms;
-    if (is_clustered(wire)) {
-        dlock_cluster_batch(wire, exchanges, n, real_limit_ms);
-    } else {
-        (void)connect_wire(wire, real_limit_ms);
-        until_ms = command_until(wire, real_limit_ms);
-        dlock_batch_send(wire, exchanges, n, until_ms);
-        dlock_batch_read(wire, exchanges, n, until_ms);
-    }
+    (is_clustered(wire) ? dlock_cluster_exchange : dlock_batch_exchange)(
+        wire, exchanges, n, dlock_clock_real_now() + left_ms);
     dlock_batch_conclude(wire, exchanges, n);
+}
+
+/* One command ---------------------------------------------------------------- */
+
+static enum dlock_status send_once(struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   uint64_t limit_ms, struct dlock_reply *reply)
+{
+    struct dlock_exchange one = {.command = command};
+
+    dlock_call_batch(wire, &one, 1, limit_ms);
+    *reply = one.reply;
+    return one.status;
+}
+
+/*
+ * The copies are the same bytes with the same attempt number, on a fresh
+ * connection each: a connection that lost a reply may yet deliver it.
+ */
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply)
+{
+    enum dlock_status status = send_once(wire, command, limit_ms, reply);
+    /* Else nothing was sent, or there is an answer: either way that is it. */
+    bool copies = command->repeatable && status == DLOCK_UNKNOWN;
+
+    for (int sends = 1;
+         copies && sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
+         !dlock_command_unwanted(command);
+         sends++)
+        status = send_once(wire, command, limit_ms, reply);
+    reply->of_copy = copies;
+    /* Not now, or no time left: that says nothing about the first time. */
+    return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
 /* The time counts from the hook's return, as for one that is waited for. */
@@ -370,7 +360,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
 
     /* Where to, only a reply tells. */
     if (is_clustered(wire)) {
-        (void)step_once(wire, command, dlock_clock_now(clock) + within_ms,
+        (void)send_once(wire, command, dlock_clock_now(clock) + within_ms,
                         &reply);
         return;
     }

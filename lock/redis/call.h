@@ -49,25 +49,21 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 
 /*
  * Its pieces, for one server, in this order; there has to be a connection before the
- * second. Scripts that the server did not know go once more, one by one, after all
+ * second. _exchange connects, if need be, sends and reads. Scripts that the server did not know go once more, one by one, after all
  * replies, because these come in the order of the commands. At the end, those that were
  * not sent are DLOCK_UNREACHABLE, and those that were not answered DLOCK_UNKNOWN.
  */
 void dlock_batch_begin(const struct dlock_wire *wire,
-                       struct dlock_exchange *exchanges, size_t n);
+                       struct dlock_exchange exchanges[], size_t n);
 void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t until_ms);
 void dlock_batch_read(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t until_ms);
+void dlock_batch_exchange(struct dlock_wire *wire,
+                          struct dlock_exchange exchanges[], size_t n,
+                          uint64_t real_limit_ms);
 void dlock_batch_conclude(struct dlock_wire *wire,
-                          struct dlock_exchange *exchanges, size_t n);
-
-/* The exchange with one server, between the two halves of a step (client.h): connects if
- * need be, sends, reads. */
-enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
-                                      const struct dlock_command *command,
-                                      uint64_t real_limit_ms,
-                                      struct dlock_reply *reply);
+                          struct dlock_exchange exchanges[], size_t n);
 
 /* Whether a reply is an error that begins with CODE. */
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);

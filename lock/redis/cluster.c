@@ -351,27 +351,26 @@ static enum dlock_status talk(const struct dlock_cluster *cluster,
 {
     uint64_t began_ms = dlock_clock_real_now();
     struct dlock_command asking;
-    enum dlock_status status;
+    struct dlock_exchange one = {.command = asks ? &asking : command,
+                                 .stage = DLOCK_EXCHANGE_BEGUN};
 
     if (node->wire->link.fd < 0 && began_ms < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
-    if (asks) {
-        dlock_command_init(&asking, command->step, command->name, NULL);
-        dlock_command_arg(&asking, "ASKING");
-        status = dlock_call_exchange(node->wire, &asking, until_ms, reply);
-        if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR)
-            return DLOCK_OK; /* and a refusal */
-        /* Or else the command itself was not sent. */
-        status = status != DLOCK_OK ? DLOCK_UNREACHABLE
-                                    : dlock_wire_send(node->wire, command,
-                                                      DLOCK_BY_TEXT, until_ms);
-        if (status == DLOCK_OK)
-            status = dlock_wire_read(node->wire, until_ms, reply);
-    } else {
-        status = dlock_call_exchange(node->wire, command, until_ms, reply);
-    }
-    note_end(cluster, node, status, began_ms);
-    return status;
+    dlock_command_init(&asking, command->step, command->name, NULL);
+    dlock_command_arg(&asking, "ASKING");
+    dlock_batch_exchange(node->wire, &one, 1, until_ms);
+    *reply = one.reply;
+    if (asks && one.status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR)
+        return DLOCK_OK; /* and a refusal */
+    if (asks && one.status != DLOCK_OK)
+        one.status = DLOCK_UNREACHABLE; /* the command itself was not sent */
+    else if (asks)
+        one.status =
+            dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms);
+    if (asks && one.status == DLOCK_OK)
+        one.status = dlock_wire_read(node->wire, until_ms, reply);
+    note_end(cluster, node, one.status, began_ms);
+    return one.status;
 }
 
 /* A command on its way. */
@@ -384,13 +383,6 @@ struct way {
     bool asks;               /* by ASK */
     unsigned hops_n;
 };
-
-static uint64_t until_of(const struct dlock_wire_config *config,
-                         uint64_t limit_ms)
-{
-    return dlock_clock_real_until(
-        config->connect_timeout_ms + config->command_timeout_ms, limit_ms);
-}
 
 /*
  * Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given
@@ -488,20 +480,16 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
 }
 
 /* After a failure another node, which has not been asked, may have the slot. */
-enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
-                                         const struct dlock_command *command,
-                                         uint64_t real_limit_ms,
-                                         struct dlock_reply *reply)
+static enum dlock_status find_and_talk(struct dlock_cluster *cluster,
+                                       const struct dlock_command *command,
+                                       uint64_t until_ms,
+                                       struct dlock_reply *reply)
 {
-    struct dlock_cluster *cluster = dlock_cluster_of(wire);
     const char *key = key_of(command);
-    struct way way = {.cluster = cluster};
+    struct way way = {.cluster = cluster, .until_ms = until_ms};
     enum dlock_status status;
 
-    if (cluster == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    way.until_ms = until_of(cluster->config, real_limit_ms);
-    way.again_until_ms = way.until_ms / 2 + dlock_clock_real_now() / 2;
+    way.again_until_ms = until_ms / 2 + dlock_clock_real_now() / 2;
     if (key == NULL)
         return ask_all(cluster, command, way.until_ms, reply);
     way.slot = dlock_key_slot(key);
@@ -540,59 +528,69 @@ static struct node *at_hand(const struct dlock_cluster *cluster,
     return index == NO_NODE ? NULL : cluster->nodes[index];
 }
 
-/*
- * First those for nodes that there is a connection to, in one go; so a node that is
- * away keeps nothing from the others. Then the rest, one by one: there are few, but
- * for the first time. Only then the map changes, because at_hand() must say the same until
- * all replies are read.
- */
-void dlock_cluster_batch(struct dlock_wire *wire,
-                         struct dlock_exchange *exchanges, size_t n,
-                         uint64_t real_limit_ms)
+/* Those for nodes that there is a connection to, in one go; so a node that is away keeps
+ * nothing from the others. The map must not change meanwhile, because at_hand() must say
+ * the same until all replies are read. */
+static void pipeline(struct dlock_cluster *cluster,
+                     struct dlock_exchange exchanges[], size_t n,
+                     uint64_t until_ms)
+{
+    uint64_t began_ms = dlock_clock_real_now();
+
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (!dlock_wire_alive(cluster->nodes[i]->wire))
+            dlock_wire_drop(cluster->nodes[i]->wire);
+    for (size_t i = 0; i < n; i++) {
+        const struct node *to = at_hand(cluster, exchanges[i].command);
+
+        if (exchanges[i].stage == DLOCK_EXCHANGE_BEGUN && to != NULL &&
+            dlock_wire_send(to->wire, exchanges[i].command, DLOCK_BY_SHA,
+                            until_ms) == DLOCK_OK)
+            exchanges[i].stage = DLOCK_EXCHANGE_SENT;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct node *from = at_hand(cluster, exchanges[i].command);
+
+        if (exchanges[i].stage != DLOCK_EXCHANGE_SENT)
+            continue;
+        exchanges[i].status =
+            dlock_wire_read(from->wire, until_ms, &exchanges[i].reply);
+        note_end(cluster, from, exchanges[i].status, began_ms);
+    }
+}
+
+/* The rest goes one by one: there are few, but for the first time. */
+void dlock_cluster_exchange(struct dlock_wire *wire,
+                            struct dlock_exchange exchanges[], size_t n,
+                            uint64_t real_limit_ms)
 {
     struct dlock_cluster *cluster = dlock_cluster_of(wire);
-    uint64_t until_ms = until_of(wire->config, real_limit_ms);
-    uint64_t began_ms = dlock_clock_real_now();
+    uint64_t until_ms = dlock_clock_real_until(
+        wire->config->connect_timeout_ms + wire->config->command_timeout_ms,
+        real_limit_ms);
 
     if (cluster == NULL) {
         dlock_error_say("out of memory");
         return;
     }
-    cluster->in_batch = true;
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (!dlock_wire_alive(cluster->nodes[i]->wire))
-            dlock_wire_drop(cluster->nodes[i]->wire);
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
-        const struct node *to = at_hand(cluster, each->command);
+    cluster->in_batch = n > 1;
+    if (n > 1)
+        pipeline(cluster, exchanges, n, until_ms);
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
 
-        if (each->stage == DLOCK_EXCHANGE_BEGUN && to != NULL &&
-            dlock_wire_send(to->wire, each->command, DLOCK_BY_SHA, until_ms) ==
-                DLOCK_OK)
-            each->stage = DLOCK_EXCHANGE_SENT;
-    }
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
-        struct node *from = at_hand(cluster, each->command);
-
-        if (each->stage != DLOCK_EXCHANGE_SENT)
-            continue;
-        each->status = dlock_wire_read(from->wire, until_ms, &each->reply);
-        note_end(cluster, from, each->status, began_ms);
-    }
-    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
-         each++) {
         if (each->stage == DLOCK_EXCHANGE_NONE)
             continue;
         if (each->stage == DLOCK_EXCHANGE_BEGUN ||
             (each->status == DLOCK_OK && (is_redirected(&each->reply) ||
                                           dlock_call_forgotten(&each->reply))))
-            each->status = dlock_cluster_exchange(wire, each->command, until_ms,
-                                                  &each->reply);
+            each->status =
+                find_and_talk(cluster, each->command, until_ms, &each->reply);
         else
             each->status = judge(cluster, each->status, &each->reply);
         each->stage = DLOCK_EXCHANGE_OVER;
     }
     cluster->in_batch = false;
-    refresh(cluster, until_ms);
+    if (n > 1)
+        refresh(cluster, until_ms);
 }

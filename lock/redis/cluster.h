@@ -6,9 +6,7 @@
 #ifndef DLOCK_CLUSTER_H
 #define DLOCK_CLUSTER_H
 
-#include "lock/redis/wire.h"
-
-struct dlock_exchange;
+#include "lock/redis/call.h"
 
 /* The cluster of WIRE, made if need be; NULL: no memory. Does not connect. */
 struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire);
@@ -22,13 +20,9 @@ void dlock_cluster_close(struct dlock_cluster *cluster);
 enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
                                     uint64_t until_ms, struct dlock_link *link);
 
-/* As dlock_call_exchange(); and several at once, which have begun (call.h). */
-enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
-                                         const struct dlock_command *command,
-                                         uint64_t real_limit_ms,
-                                         struct dlock_reply *reply);
-void dlock_cluster_batch(struct dlock_wire *wire,
-                         struct dlock_exchange *exchanges, size_t n,
-                         uint64_t real_limit_ms);
+/* As dlock_batch_exchange(). */
+void dlock_cluster_exchange(struct dlock_wire *wire,
+                            struct dlock_exchange exchanges[], size_t n,
+                            uint64_t real_limit_ms);
 
 #endif

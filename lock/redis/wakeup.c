@@ -180,8 +180,9 @@ static void wake_all(const struct topic *topic)
 {
     struct waiter *each;
 
-    TAILQ_FOREACH(each, &topic->waiters, link)
+    TAILQ_FOREACH(each, &topic->waiters, link) {
         permit(each);
+    }
 }
 
 /* A permit for the first waiter, unless one of them wakes by UNTIL_MS: that one passes

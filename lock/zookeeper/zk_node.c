@@ -370,10 +370,11 @@ static bool tell_one(struct dlock_zk_client *client)
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     const struct dlock_zk *zk;
 
-    LIST_FOREACH(zk, &client->sessions, link)
+    LIST_FOREACH(zk, &client->sessions, link) {
         LIST_FOREACH(node, &zk->nodes, link)
             if (node->untold && node->state == DLOCK_ZK_NODE_HELD)
                 untold = node;
+    }
     if (untold == NULL || whose->on_lost == NULL)
         return false;
     untold->untold = false;
@@ -566,6 +567,7 @@ void dlock_zk_client_wake_all(struct dlock *client)
     struct dlock_zk *zk;
     DLOCK_LOCKED(&own->mutex);
 
-    LIST_FOREACH(zk, &own->sessions, link)
+    LIST_FOREACH(zk, &own->sessions, link) {
         dlock_zk_wake(zk);
+    }
 }
