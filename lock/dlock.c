@@ -18,9 +18,6 @@
 #include <unistd.h>
 
 #include "lock/core/session.h"
-#include "lock/core/client.h"
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/core/held.h"
 #include "lock/redis/wire.h"
 

@@ -25,9 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lock/core/clock.h"
 #include "lock/core/due.h"
-#include "lock/core/error.h"
 
 enum { THREADS_MAX = 4 };
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "lock/core/error.h"
-
 /* Tokens pass through Lua, whose numbers are exact up to twice this. */
 #define FENCE_FLOOR_MAX (UINT64_C(1) << 52)
 

@@ -1,6 +1,7 @@
 /*
  * Private to lock/: a client and its sessions, as all of the core and the strategies
- * see them. Making them and taking them down is in lock/dlock.c.
+ * see them; with clock and error, which nearly all need. Making them and taking them
+ * down is in lock/dlock.c.
  */
 #ifndef DLOCK_CLIENT_H
 #define DLOCK_CLIENT_H
@@ -9,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/core/forks.h"
 #include "lock/core/strategy.h"
 #include "lock/dlock_url.h"

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
 #include "lock/core/due.h"
 
 enum {

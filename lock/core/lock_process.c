@@ -21,9 +21,6 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-
 TAILQ_HEAD(waiter_list, waiter);
 
 /* A name that is held or waited for; the table forgets the others. */

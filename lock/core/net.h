@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include "lock/dlock.h"
-#include "lock/dlock_url.h"
 
 /* TLS around a connection, which a library of its own brings, lock/tls/. */
 struct dlock_tls;

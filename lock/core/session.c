@@ -11,8 +11,6 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/core/held.h"
 #include "lock/core/session.h"
 

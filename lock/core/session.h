@@ -4,7 +4,6 @@
 #ifndef DLOCK_SESSION_H
 #define DLOCK_SESSION_H
 
-#include "lock/core/client.h"
 #include "lock/core/wait.h"
 
 /*

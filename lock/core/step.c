@@ -2,9 +2,6 @@
  * wherever it lives. */
 #include "lock/core/client.h"
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-
 /* The hook may call the library for another session, on this thread. */
 static enum dlock_verdict tell(const struct dlock_wire_config *config,
                                const struct dlock_step *step)

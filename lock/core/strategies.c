@@ -7,12 +7,10 @@
  * the time before there is a Redis: none and process. The others are in
  * libraries of their own, so that a program has what it asked for.
  */
-#include "lock/core/strategy.h"
 
 #include <string.h>
 
 #include "lock/core/wait.h"
-#include "lock/core/error.h"
 #include "lock/core/net.h"
 
 #define CORE(X)                                                                \

@@ -23,9 +23,6 @@
  */
 #include "lock/core/wait.h"
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-
 enum {
     POLL_MIN_US =
         500, /* below, a waiter is a burden to the holder's commands */

@@ -15,11 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
 #include "lock/core/wait.h"
 #include "lock/deadlock/scripts.h"
 #include "lock/deadlock/scripts.inc" /* what the one above declares */
-#include "lock/core/error.h"
 #include "lock/core/session.h"
 #include "lock/redis/call.h"
 

@@ -10,8 +10,6 @@
 #include <stdatomic.h>
 
 #include "lock/core/net.h"
-#include "lock/dlock.h"
-#include "lock/dlock_url.h"
 
 struct dlock_words;
 

@@ -2,7 +2,6 @@
  * Urls of Redis servers, taken apart. Nothing that is wrong with one is quoted:
  * in a url that nobody understands, nobody can tell where the password is.
  */
-#include "lock/dlock_url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 #include <sys/un.h>
 
 #include "lock/core/error.h"
-#include "lock/core/net.h"
 #include "lock/dial/dial.h"
 
 const char dlock_url_forms[] =

@@ -14,8 +14,6 @@
 
 #include <poll.h>
 
-#include "lock/core/clock.h"
-
 enum {
     GRACE_MS = 10,    /* at least so long after the decision, */
     GRACE_PART = 100, /* and this part of a command's time limit, */

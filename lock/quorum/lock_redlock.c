@@ -27,8 +27,6 @@
 
 #include <string.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/quorum/scripts.h"
 
 enum {

@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/dlock_quorum.h"
 #include "lock/quorum/scripts.h"
 #include "lock/quorum/scripts.inc" /* what the one above declares */

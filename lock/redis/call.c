@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/redis/cluster.h"
 
 enum {

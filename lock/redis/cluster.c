@@ -28,9 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-#include "lock/dial/dial.h"
 #include "lock/dial/question.h"
 #include "lock/redis/call.h"
 

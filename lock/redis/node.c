@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
 #include "lock/redis/scripts.h"
 #include "lock/redis/scripts.inc" /* what the one above declares */
 

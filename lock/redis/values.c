@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
 #include "lock/core/session.h"
-#include "lock/dial/dial.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 

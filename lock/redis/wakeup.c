@@ -17,8 +17,6 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/redis/node.h"
 
 enum {

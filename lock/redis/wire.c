@@ -15,9 +15,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-#include "lock/core/net.h"
 #include "lock/dial/question.h"
 #include "lock/redis/cluster.h"
 

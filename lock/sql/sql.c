@@ -21,9 +21,6 @@
 #include <mysql.h>
 #include <mysqld_error.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-#include "lock/core/net.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/lookup.h"
 

@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
 #include "lock/redis/call.h"
 
 enum { LOOKS_PER_LEASE = 3 };

@@ -25,8 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lock/core/error.h"
-
 enum {
     BASE_BYTES_MAX = 1024,
     PATH_BYTES_MAX = BASE_BYTES_MAX + 1 + 3 * DLOCK_NAME_BYTES_MAX,

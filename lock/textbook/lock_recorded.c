@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
 #include "lock/redis/wire.h"
 #include "lock/textbook/text.h"
 

@@ -56,7 +56,6 @@
 #define DLOCK_TEXT_H
 
 #include "lock/core/client.h"
-#include "lock/core/strategy.h"
 #include "lock/redis/command.h"
 
 enum {

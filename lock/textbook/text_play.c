@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
 #include "lock/dlock_textbook.h"
 #include "lock/redis/node.h"
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
-
 struct reader {
     const char *name;
     char *at;      /* where the next line begins */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "lock/backends.h" /* made by the Makefile */
-#include "lock/core/error.h"
 #include "lock/dlock_quorum.h"
 #include "lock/dlock_sql.h"
 #include "lock/dlock_tls.h"

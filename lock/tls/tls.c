@@ -21,7 +21,6 @@
 #include <sys/socket.h>
 
 #include "lock/core/client.h"
-#include "lock/core/error.h"
 #include "lock/core/net.h"
 
 struct dlock_tls {

@@ -34,8 +34,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/error.h"
-
 static const char counter[] = "fence";
 
 /* Rounds in which somebody else may have counted in between. */

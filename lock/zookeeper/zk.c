@@ -18,8 +18,6 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/lookup.h"
 

@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
 #include "lock/core/session.h"
 #include "lock/dial/dial.h"
 
