@@ -24,8 +24,8 @@ struct dlock_wire_config {
     unsigned connect_timeout_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
-    /* Where another server may take over: which one the last connection of all was
-     * made to; 0 = none yet, or it is silent. Or NULL. */
+    /* Where another server may take over, else NULL: which one the last connection of
+     * all was made to; 0 = none yet, or it is silent. */
     atomic_uint_fast64_t *primary;
     dlock_step_hook *on_step;
     void *on_step_ctx;
@@ -42,13 +42,12 @@ struct dlock {
     unsigned longest_lease_ms; /* of any client; 0 = see dlock.h */
     dlock_lost_hook *on_lost;  /* NULL = nobody wants to know */
     void *on_lost_ctx;
-    struct dlock_watchdog *watchdog; /* see held.h */
-    struct dlock_wire
-        *renewal_wire;           /* its thread's own; NULL without a server */
-    struct dlock_wakeup *wakeup; /* NULL unless its open made one */
-    struct dlock_async *async;   /* threads for asynchronous calls */
-    void *own;                   /* what else its open made */
-    char id[33];                 /* 32 random hex digits */
+    struct dlock_watchdog *watchdog;       /* see held.h */
+    struct dlock_wire *renewal_wire;       /* its own; NULL without a server */
+    struct dlock_wakeup *wakeup;           /* NULL unless its open made one */
+    struct dlock_async *async;             /* threads for asynchronous calls */
+    void *own;                             /* what else its open made */
+    char id[33];                           /* 32 random hex digits */
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
@@ -56,8 +55,7 @@ struct dlock {
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 
-/* The cancel state of an asynchronous call, which must not be restored, because another
- * thread leaves the session. */
+/* A cancel state that must not be restored: another thread leaves the session. */
 enum { DLOCK_CANCEL_STATE_KEPT = -1 };
 
 /* A session does one thing at a time. */
@@ -73,25 +71,19 @@ struct dlock_session {
     LIST_ENTRY(dlock_session) link; /* of the client's */
     atomic_int state;               /* of enum dlock_session_state */
     int cancel_state;               /* of the thread, before it entered */
-    atomic_bool closing; /* begins no asynchronous call, and waits for
-                                   no lock */
-    struct dlock_wire
-        *wire; /* to one Redis server; or NULL. dlock.c closes it */
+    atomic_bool closing;            /* begins no asynchronous call, nor waits */
+    struct dlock_wire *wire;        /* to one Redis server; or NULL */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     LIST_HEAD(dlock_holds, dlock_hold) holds; /* what it knows to hold */
     struct dlock_hold *reserved;              /* for the acquire under way */
-    bool may_come_late;    /* this acquire sent a command, of which only a copy
-                               was answered, or none */
+    bool may_come_late;    /* an acquire's command: it got no answer */
     struct dlock_job *job; /* asynchronous call, up to its callback ... */
     unsigned jobs_n;       /* ... and with those in callbacks; see async/ */
     void *own;             /* what the strategy's session_open made */
 };
 
-/*
- * The number of a new command. A command that comes late must not change what a
- * newer one of the same owner has done: servers that can remember the highest
- * number beside the lock, and refuse a lower one (acquire.lua). From any thread.
- */
+/* The number of a new command: servers that can refuse one that is lower than the owner's
+ * last, because it comes late (numbers.lua). From any thread. */
 static inline uint64_t dlock_number(struct dlock *client)
 {
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
@@ -102,8 +94,7 @@ static inline bool dlock_is_ours(const struct dlock *client)
     return client->forks == dlock_forks();
 }
 
-/* Whether this session is to wait no more: cancelled, or going, or all waits
- * ended. */
+/* Whether this session is to wait no more. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)
 {
     return atomic_load(&session->client->waits_ended) ||
@@ -123,18 +114,11 @@ static inline uint64_t dlock_session_limit(const struct dlock_session *session,
 }
 
 /*
- * The step hook, step.c: both halves of a step.
- *
- *     status = dlock_step_begin(attempt, "mkdir", &until_ms);
- *     if (status != DLOCK_OK)
- *         return status;
- *     ... do it ...
- *     return dlock_step_end(attempt, "mkdir", "done", status);
- *
- * Before: DLOCK_OK; or the hook keeps it back (DLOCK_UNREACHABLE), or holds its words
- * up (DLOCK_UNKNOWN): then it must not be done, and there is no other half. After: the
- * reply is a short text for a person, or NULL: there was none. Gives STATUS back; or
- * DLOCK_UNKNOWN, if the hook throws the reply away.
+ * The step hook, step.c: both halves of a step. Before: DLOCK_OK; or the hook keeps it
+ * back (DLOCK_UNREACHABLE), or holds its words up (DLOCK_UNKNOWN): then it must not be
+ * done, and there is no other half. After: the reply is a short text for a person, or
+ * NULL: there was none. Gives STATUS back; or DLOCK_UNKNOWN, if the hook throws the reply
+ * away.
  */
 enum dlock_status dlock_step_before(const struct dlock_wire_config *config,
                                     const struct dlock_step *step);

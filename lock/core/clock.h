@@ -16,8 +16,7 @@
 
 #include "lock/dlock.h"
 
-/* A mutex or a condition without attributes takes no memory: with glibc, to make one
- * cannot fail, and callers do not ask. */
+/* To make a mutex or a condition without attributes cannot fail with glibc. */
 
 static inline pthread_mutex_t *dlock_mutex_take(pthread_mutex_t *mutex)
 {
@@ -64,19 +63,13 @@ uint64_t dlock_clock_until(const struct dlock_clock *clock, uint64_t point);
 /* Puts the thread to sleep for US microseconds of real time. */
 void dlock_clock_sleep_us(uint64_t us);
 
-/*
- * Waits on COND for as much real time as there is lease time left until
- * UNTIL_MS. Returns false once that time is up. Spurious wake-ups happen: the
- * caller loops over its own condition.
- */
+/* Waits on COND for as much real time as there is lease time left until UNTIL_MS; false
+ * once that is up. The caller loops over its own condition. */
 bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
                       pthread_mutex_t *mutex, uint64_t until_ms);
 
-/*
- * Starts a thread that takes no signal of the host program: a library's thread that
- * catches the host's SIGTERM would run its handler in the wrong place. NAME, 15
- * bytes at most, is for people who look at the threads of a process. 0 or an errno.
- */
+/* Starts a thread that takes no signal of the host program, whose handlers would run in the
+ * wrong place. NAME, 15 bytes at most, is for people. 0 or an errno. */
 int dlock_clock_thread(pthread_t *thread, const char *name,
                        void *(*run)(void *), void *arg);
 

@@ -12,20 +12,15 @@
 /* TLS around a connection, which a library of its own brings, lock/tls/. */
 struct dlock_tls;
 
-/* All but `end` are as for a socket that is not waited for. */
+/* None of it waits. _begin: FD stays the caller's; NULL: no memory, or ADDRESS' files are
+ * no good. _shake: DLOCK_BUSY: the server is to say more; DLOCK_UNREACHABLE: no agreement,
+ * or its certificate is not accepted. The others are as send(2) and recv(2). */
 struct dlock_tls_kind {
-    /* FD stays the caller's. NULL: no memory, or ADDRESS' files are no good. */
     struct dlock_tls *(*begin)(const struct dlock_address *address, int fd);
-
-    /* DLOCK_OK: it is through; DLOCK_BUSY: the server is to say more;
-     * DLOCK_UNREACHABLE: no agreement, or a certificate that is not accepted. */
     enum dlock_status (*shake)(struct dlock_tls *tls);
-
-    /* As send(2) and recv(2): -1 with errno, EAGAIN for later. */
     ssize_t (*send)(struct dlock_tls *tls, const char *bytes, size_t len);
     ssize_t (*receive)(struct dlock_tls *tls, char *bytes, size_t size,
                        bool peek);
-
     void (*end)(struct dlock_tls *tls);
 };
 
@@ -53,24 +48,16 @@ int dlock_net_await(int fd, short events, uint64_t until_ms);
 int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
                    uint64_t until_ms);
 
-/*
- * Lets recv() on a connected socket sleep by itself, instead of poll() before
- * it: for how long at a time, or 0 if not. TIMEOUT_MS is what commands have.
- */
+/* Lets recv() sleep by itself, instead of poll() before it: for how long at a time, or 0
+ * if not. TIMEOUT_MS is what commands have. */
 unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms);
 
-/*
- * At least one byte; 0 = closed by the server; -1 with errno. NAP_MS is what
- * _nap gave, or 0; the deadline is the same with either.
- */
+/* At least one byte; 0 = closed by the server; -1 with errno. NAP_MS: of _nap, or 0. */
 ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
                           size_t size, uint64_t until_ms);
 
-/*
- * Has the other end gone, or said something out of turn, while we were idle?
- * Asking first makes "the server was restarted last night" a reconnect instead
- * of a lost reply.
- */
+/* Whether the other end has gone, or said something out of turn, while we were idle. To ask
+ * makes "the server was restarted last night" a reconnect instead of a lost reply. */
 bool dlock_net_stale(struct dlock_link link);
 
 #endif

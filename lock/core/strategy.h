@@ -16,11 +16,10 @@
 #include "lock/dlock.h"
 
 /*
- * Whom to tell that it is worth trying again: a thread that sleeps (wait.c), or an
- * asynchronous acquire, which waits without one (async/pool.c). It is called at
- * most once for each time that it is armed, from any thread, with the caller's
- * mutex: so it takes none but its own, calls nothing of a lock, and returns at
- * once.
+ * Tells a waiter that it is worth trying again: a thread that sleeps (wait.c), or an
+ * asynchronous acquire (async/async.c). It is called once at most for each time that it
+ * is armed, from any thread, with the caller's mutex: so it takes none but its own,
+ * calls nothing of a lock, and returns at once.
  */
 struct dlock_wake_call {
     void (*told)(void *ctx); /* NULL = nobody waits, or was told already */
@@ -44,10 +43,10 @@ struct dlock_renew {
     uint64_t number; /* of the command */
     enum dlock_status status;
     int64_t
-        answer; /* with DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken, or ... */
+        answer; /* with DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken, or: */
 };
 
-/* ... a script's reply to a late command, which it has not carried out. */
+/* A script's reply to a late command, which it has not carried out. */
 enum { DLOCK_OVERTAKEN = -2 };
 
 /* Slots of a strategy, below, that the watchdog calls; N is DLOCK_PASS_MAX at most. */
@@ -62,13 +61,12 @@ struct dlock_attempt {
     struct dlock_session *session;
     const char *name;
     uint64_t number;      /* of dlock_number(); the same when re-sent */
-    unsigned holds;       /* acquire, extend: that the session has already;
-                             release: that it is to have afterwards */
-    uint64_t repeats;     /* release: the number of the first one of the same
-                             grant, which got no answer; 0 = this is it */
+    unsigned holds;       /* of the session, before; release: afterwards */
+    uint64_t repeats;     /* release: number of the first one of the same grant,
+                             which got no answer; 0 = this is it */
     bool uncertain;       /* release: one of those may have worked */
-    uint64_t undoes;      /* release: the number of the acquire that it takes
-                             back, of which there was no grant; 0 = none */
+    uint64_t undoes;      /* release: number of the acquire without a grant that
+                             it takes back; 0 = none */
     unsigned lease_ms;    /* acquire, extend */
     bool renewed;         /* acquire: no lease was asked for */
     bool fenced;          /* acquire: the grant gets a token ... */
@@ -82,36 +80,18 @@ struct dlock_attempt {
 struct dlock_strategy {
     struct dlock_strategy_info info;
 
-    /* The caller's `finally` stands around the acquire: release is called after a
-     * failed one as well. The lesson of setnx-finally. */
-    bool releases_always;
+    bool releases_always; /* also after a failed acquire: setnx-finally */
+    bool on_redis; /* sessions and watchdog have a wire each, to client->url */
+    bool drifts;   /* leases run on the clocks of several servers */
+    bool knows_copies;   /* servers do, by their numbers: after DLOCK_UNKNOWN a
+                          command may be sent again, and that answer counts */
+    const void *variant; /* the member of a family, for its own file only */
 
-    /* Each session has a wire to one Redis server, that of client->url, and so has
-     * the watchdog. Else open takes client->url apart, and session_open makes what the
-     * session needs. */
-    bool on_redis;
-
-    /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
-    bool drifts;
-
-    /* The server knows a command that comes twice by its number: after
-     * DLOCK_UNKNOWN it may be sent again, and what is said then counts. */
-    bool knows_copies;
-
-    /* The member of a family, for its own file only. */
-    const void *variant;
-
-    /*
-     * Prepares what the client's sessions share. Must not connect or block.
-     * NULL = nothing to prepare. close undoes it, after the last session.
-     */
+    /* Prepares what the client's sessions share, by client->url; and for each of them
+     * session->own. Must not connect or block; session_close may block for the wire,
+     * and gives nothing back. NULL = nothing to prepare. */
     enum dlock_status (*open)(struct dlock *client);
     void (*close)(struct dlock *client);
-
-    /*
-     * The same for one session: session->own. Must not connect or block; close
-     * may block for the wire, and gives nothing back. NULL = nothing.
-     */
     enum dlock_status (*session_open)(struct dlock_session *session);
     void (*session_close)(struct dlock_session *session);
 
@@ -134,10 +114,8 @@ struct dlock_strategy {
      */
     enum dlock_status (*extend)(const struct dlock_attempt *attempt);
 
-    /*
-     * Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held;
-     * whether the strategy can tell is part of the lesson.
-     */
+    /* Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held, and the
+     * strategy can tell. */
     enum dlock_status (*release)(const struct dlock_attempt *attempt);
 
     /*
@@ -166,14 +144,10 @@ struct dlock_strategy {
     enum dlock_status (*inspect)(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder);
 
-    /*
-     * DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them.
-     * On the watchdog's thread, over client->renewal_wire, if it is on_redis.
-     */
+    /* DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them; after
+     * a no, the last attempt of OWNER's whose hold of NAME was ended by force, 0 = none
+     * is known. On the watchdog's thread, over client->renewal_wire, if on_redis. */
     dlock_renew_slot *renew;
-
-    /* With renew and force: the last attempt of OWNER's whose hold of NAME was ended by
-     * force; 0 = none is known. On the watchdog's thread, after a renewal said no. */
     dlock_forced_slot *forced;
 
     /*
@@ -200,32 +174,23 @@ struct dlock_strategy {
     void (*disarm)(void *watch);
     void (*unwatch)(void *watch, uint64_t free_ms);
 
-    /*
-     * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()
-     * are then over, the others go on after one more try.
-     */
+    /* DLOCK_CAP_WAKE: all that are armed are called; those that dlock_wait_ended() are
+     * over, the others go on after one more try. */
     void (*wake_all)(struct dlock *client);
 
-    /*
-     * Fills up to N_MAX of WAITERS, the next to be served first; *n is how many
-     * there are. Blocks for the wire. NULL = it cannot tell.
-     */
+    /* Fills up to N_MAX of WAITERS, the next to be served first; *n is how many there
+     * are. Blocks for the wire. NULL = cannot. */
     enum dlock_status (*waiters)(const struct dlock_attempt *attempt,
                                  struct dlock_waiting waiters[], size_t n_max,
                                  size_t *n);
 
-    /*
-     * Frees the name, whoever holds it, and leaves word for the holder's
-     * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire.
-     * NULL = cannot.
-     */
+    /* Frees the name, whoever holds it, and leaves word for the holder's renewal.
+     * DLOCK_LOST: nobody did. Blocks for the wire. NULL = cannot. */
     enum dlock_status (*force)(const struct dlock_attempt *attempt);
 };
 
-/*
- * How long a lease of LEASE_MS counts on our clock. All of it, or with several
- * servers, whose clocks run differently, 1 % and 2 ms less.
- */
+/* How long a lease of LEASE_MS counts on our clock: with several servers, whose clocks
+ * run differently, 1 % and 2 ms less. */
 static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
                                       unsigned lease_ms)
 {
@@ -234,11 +199,9 @@ static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
     return lease_ms > drift_ms ? lease_ms - drift_ms : 0;
 }
 
-/* The strategy called NAME, or NULL (strategies.c). */
+/* The strategy called NAME, or NULL (strategies.c); and instructions, for a person, to
+ * have it in the program: NULL if there is none of that name. */
 const struct dlock_strategy *dlock_strategy_called(const char *name);
-
-/* Instructions, for a person, to have the strategy called NAME in the program. NULL:
- * the table of contents has none of that name. */
 const char *dlock_strategy_where(const char *name);
 
 /*

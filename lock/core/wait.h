@@ -4,9 +4,6 @@
  *     dlock_session_begin - dlock_wait_try - arm - (told, or time) - disarm
  *                              ^                                       |
  *                              +---------------------------------------+
- *
- * A thread of its caller's sleeps where an asynchronous acquire is put aside:
- * that is all the difference between them.
  */
 #ifndef DLOCK_WAIT_H
 #define DLOCK_WAIT_H
@@ -43,11 +40,10 @@ struct dlock_wait {
     struct dlock_session *session;
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
-    const struct dlock_terms
-        *terms;                   /* have to live as long, as the name has to */
-    struct dlock_attempt attempt; /* its number rises when it was answered */
-    uint64_t number;      /* its first one: the grant's, and its renewal's */
-    uint64_t deadline_ms; /* lease time */
+    const struct dlock_terms *terms; /* have to live as long, like the name */
+    struct dlock_attempt attempt;    /* its number rises with an answer */
+    uint64_t number;                 /* its first one: the grant's */
+    uint64_t deadline_ms;            /* lease time */
     uint64_t tried_at_ms; /* before the last try, or the one that it repeats */
     uint64_t busy_ms;     /* the holder has at most so long, ... */
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
@@ -70,17 +66,12 @@ struct dlock_pause {
     uint64_t until_ms;
 };
 
-/*
- * One try; none if the wait was ended meanwhile, but for the first. True: it was
- * told no, or nothing, and there is time for another. Blocks for the wire only.
- */
+/* One try; none if the wait was ended meanwhile, but for the first. True: there is no
+ * grant, and time for another. Blocks for the wire only. */
 bool dlock_wait_try(struct dlock_wait *wait);
 
-/*
- * Between two tries: *CALL is called when it is time for the next one, or has
- * not to be waited for any longer when the pause that is returned is over.
- * Neither blocks. After disarm it is not called any more.
- */
+/* Between two tries: it is time for the next one when *CALL is called, or the pause is
+ * over. Neither blocks. After disarm it is not called any more. */
 struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
                                   const struct dlock_wake_call *call);
 void dlock_wait_disarm(struct dlock_wait *wait);
@@ -88,13 +79,9 @@ void dlock_wait_disarm(struct dlock_wait *wait);
 /* Sleeps on this thread instead. */
 void dlock_wait_sleep(struct dlock_wait *wait);
 
-/*
- * Leaves. With DLOCK_OK grant.deadline_ms, .token and .holds are filled, and tried_at_ms
- * is a time before the grant. DLOCK_BUSY is the answer if it
- * never was free, DLOCK_LOST if it was granted too late for its lease, the last
- * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the
- * wait was ended; else as from a strategy. Blocks for the wire only.
- */
+/* Leaves; blocks for the wire only. With DLOCK_OK grant.deadline_ms, .token and .holds are
+ * filled, and tried_at_ms is a time before the grant. DLOCK_LOST: it came too late for
+ * its lease; DLOCK_TIMEOUT: nobody could be reached, and the wait was ended. */
 enum dlock_status dlock_wait_end(struct dlock_wait *wait);
 
 /*

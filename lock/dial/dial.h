@@ -13,10 +13,8 @@
 
 struct dlock_words;
 
-/*
- * Waits until UNTIL_MS at most: DLOCK_OK, and *LINK is the caller's, a non-blocking,
- * close-on-exec socket; or DLOCK_UNREACHABLE.
- */
+/* Waits until UNTIL_MS at most: DLOCK_OK, and *LINK, a non-blocking socket, is the
+ * caller's; or DLOCK_UNREACHABLE. */
 enum dlock_status dlock_dial(const struct dlock_address *address,
                              uint64_t until_ms, struct dlock_link *link);
 
@@ -25,12 +23,9 @@ struct dlock_dial;
 /* Dials, and asks the server something behind that: fills all that is below `done`. */
 typedef enum dlock_status dlock_dial_ask(struct dlock_dial *dial);
 
-/*
- * A dial on a thread of its own, for a caller that has other servers to wait for as
- * well. The thread may outlive the caller, until UNTIL_MS: they share this, and the last
- * of them frees it. The thread writes below `done` until that is true, and the caller
- * reads from then on.
- */
+/* A dial on a thread of its own, for a caller that has other servers to wait for. The thread
+ * may outlive the caller: they share this, and the last of them frees it. The thread writes
+ * below `done` until that is true, and the caller reads from then on. */
 struct dlock_dial {
     atomic_int users_n;
     int fd;              /* an eventfd, readable once it is done */
@@ -44,15 +39,12 @@ struct dlock_dial {
     struct dlock_error error;
 };
 
-/* A dial belongs to one thread at a time. NULL: no memory, thread or descriptor. */
+/* NULL: no memory, thread or descriptor. _go_on gives the outcome, as of dlock_dial(), or
+ * DLOCK_BUSY. _end gives up what is under way, and waits for nothing; NULL is fine. */
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     dlock_dial_ask *ask, uint64_t until_ms);
-
-/* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
                                    struct dlock_link *link);
-
-/* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
 
 /* dlock_dial() to a url of the kind sentinel:, the primary (sentinel.c). */
@@ -69,11 +61,10 @@ bool dlock_dial_login(const struct dlock_address *address,
 /* The forms of a url, for the text of an error. */
 extern const char dlock_url_forms[];
 
-/* One url of dlock_url.h; else DLOCK_MISUSE, with no word of it in the text. */
+/* One url, or the first of several, *REST as of dlock_url_parse(); else DLOCK_MISUSE, with
+ * no word of it in the text. */
 enum dlock_status dlock_address_parse(const char *url,
                                       struct dlock_address *address);
-
-/* The first of several; *REST is as of dlock_url_parse(). */
 enum dlock_status dlock_address_first(const char *url,
                                       struct dlock_address *address,
                                       const char **rest);

@@ -32,11 +32,8 @@ typedef int dlock_resolver(const char *host, const char *port,
 /* Puts ANOTHER in the place of getaddrinfo(), for tests; NULL = back again. */
 void dlock_lookup_by(dlock_resolver *another);
 
-/*
- * Waits for an answer until UNTIL_MS of real time; if there is an older one, not for
- * long. An address in numbers is its own answer. DLOCK_UNREACHABLE: there is no such
- * name, or none was to be had.
- */
+/* Waits for an answer until UNTIL_MS of real time; if there is an older one, not for long.
+ * An address in numbers is its own answer. */
 enum dlock_status dlock_lookup(const char *host, const char *port,
                                uint64_t until_ms, struct dlock_places *places);
 

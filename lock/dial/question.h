@@ -17,8 +17,7 @@ struct dlock_words {
     const char *list[DLOCK_QUESTION_WORDS_MAX];
 };
 
-/* hiredis' parser; it refuses a list that is longer than any of ours. NULL: no
- * memory. */
+/* hiredis' parser; it refuses a list that is longer than any of ours. */
 redisReader *dlock_reader_open(void);
 
 /*

@@ -10,8 +10,7 @@
  *                      a script: it may have had one
  *
  * If a step fails for lack of a server, the hook's AFTER call still comes, with
- * "(unreachable)" or "(no reply)" as the reply, so that a timeline's steps pair
- * up.
+ * "(unreachable)" or "(no reply)" as the reply.
  */
 #ifndef DLOCK_CALL_H
 #define DLOCK_CALL_H
@@ -31,19 +30,15 @@ struct dlock_exchange {
     } stage;
 };
 
-/*
- * Sends COMMAND and waits for its reply: at most the command timeout, and not
- * beyond LIMIT_MS of lease time. A repeatable command whose reply was lost is
- * sent again on a fresh connection, while there is time, a few times at most.
- */
+/* Sends COMMAND and waits for its reply: at most the command timeout, and not beyond
+ * LIMIT_MS of lease time. A repeatable command whose reply was lost is sent again on a
+ * fresh connection, while there is time, a few times at most. */
 enum dlock_status dlock_call(struct dlock_wire *wire,
                              const struct dlock_command *command,
                              uint64_t limit_ms, struct dlock_reply *reply);
 
-/*
- * Sends N commands in one go and reads their replies: one round trip. Each
- * exchange gets its own status; nothing is sent again.
- */
+/* Sends N commands in one go and reads their replies: one round trip. Nothing is sent
+ * again. */
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms);
 
@@ -71,9 +66,8 @@ bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 /* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
-/* Sends, within WITHIN_MS of real time, in which it may have to connect, and waits for no
- * reply: to a subscriber it comes as an event, and the hook is told of it then, by
- * dlock_step_after(). */
+/* Sends, within WITHIN_MS of real time, and waits for no reply: to a subscriber it comes as
+ * an event, and the hook is told of it then. */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   uint64_t within_ms);

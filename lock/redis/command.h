@@ -27,10 +27,8 @@ struct dlock_script {
     const char *parts[DLOCK_SCRIPT_PARTS_MAX]; /* those that are not NULL */
 };
 
-/*
- * Holds the texts of its numbers and derived keys itself and points to them:
- * do not copy it. Plain arguments are borrowed.
- */
+/* It points to the texts of its numbers and derived keys in itself: do not copy it. Plain
+ * arguments are borrowed. */
 struct dlock_command {
     const char *step;                  /* "eval-acquire" */
     const char *name;                  /* the lock, for the step hook */
@@ -77,30 +75,25 @@ bool dlock_command_unwanted(const struct dlock_command *command);
 void dlock_command_arg(struct dlock_command *command, const char *text);
 void dlock_command_number(struct dlock_command *command, uint64_t number);
 
-/* Adds what dlock_key_derive() makes of the lock's name: a channel, say. */
-void dlock_command_derived(struct dlock_command *command, const char *suffix,
-                           const char *detail);
-
 /* Adds a key, for a script: before the other arguments. */
 void dlock_command_key(struct dlock_command *command, const char *key);
 
-/* The same as a key. */
+/* Adds what dlock_key_derive() makes of the lock's name: as an argument, or as a key. */
+void dlock_command_derived(struct dlock_command *command, const char *suffix,
+                           const char *detail);
 void dlock_command_derived_key(struct dlock_command *command,
                                const char *suffix, const char *detail);
 
 /*
- * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a
- * Redis cluster. A cluster hashes only what stands in the first {braces}, so a
- * name that has a {tag} keeps it, and any other becomes the tag itself; two
- * names never have a key in common. (A name with a '}' but no tag cannot be
- * matched; a cluster refuses it, CROSSSLOT.)
+ * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a Redis cluster,
+ * which hashes only the first {braces}: a name that has a {tag} keeps it, and any other
+ * becomes the tag. (A name with a '}' but no tag cannot be matched: CROSSSLOT.)
  */
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail);
 
-enum { DLOCK_SLOTS_N = 16384 };
-
 /* The slot of KEY in a Redis cluster. */
+enum { DLOCK_SLOTS_N = 16384 };
 unsigned dlock_key_slot(const char *key);
 
 /* Grows with the longest command; its owner frees BYTES. */
@@ -110,11 +103,9 @@ struct dlock_encoded {
     size_t size;
 };
 
-/* Words before the command's own arguments, if it is a script, and those. */
+/* COMMAND as words, and how many. If PARTS_N is not 0, so many words behind the first are
+ * to be sent as one. KEYS_N has the text of one of them. */
 enum { DLOCK_WORDS_MAX = 2 + DLOCK_SCRIPT_PARTS_MAX + DLOCK_ARGS_MAX };
-
-/* COMMAND as words, and how many. If PARTS_N is not 0, so many words behind the
- * first are to be sent as one. KEYS_N has the text of one of them. */
 size_t dlock_encode_words(const struct dlock_command *command,
                           enum dlock_script_by by,
                           char keys_n[DLOCK_DIGITS_MAX + 1],

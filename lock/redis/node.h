@@ -1,28 +1,21 @@
 /*
  * Private to lock/: one Redis server's part in a lock, as redisson, fenced,
  * fair, multi and redlock share it: what is sent to it, and what its replies
- * mean. How many servers are asked, and what follows, is in the files of the locks.
- *
- * On a server the lock is a hash, owner -> holds, with its token and numbers of
- * commands, and beside it are kept what each owner released last, and the fence
- * counter. Which number is compared by which command is in the head of numbers.lua.
+ * mean. The lock is a hash, owner -> holds, with its token and numbers of commands
+ * (numbers.lua); beside it are what each owner released last, and the fence counter.
  */
 #ifndef DLOCK_NODE_H
 #define DLOCK_NODE_H
 
 #include "lock/redis/call.h"
 
-/* A command for each of RENEWS, to be freed: it renews the lease, and its reply is the
- * answer of struct dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE:
- * it is tried again. */
+/* A command for each of RENEWS, to be freed, whose reply is the answer of struct
+ * dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE. */
 struct dlock_command *dlock_node_renewals(struct dlock_renew renews[], size_t n,
                                           unsigned lease_ms);
 
-/*
- * The difference between the locks that do it this way: a strategy's `variant`. The
- * scripts are acquire.lua, release.lua, force.lua and renew.lua after parts of their
- * own.
- */
+/* A strategy's `variant`: its scripts are acquire.lua, release.lua, force.lua and
+ * renew.lua after parts of their own. */
 struct dlock_node_kind {
     const struct dlock_script *acquire;
     const struct dlock_script *release;
@@ -30,8 +23,7 @@ struct dlock_node_kind {
     const struct dlock_script *renew;
     const char *channel; /* suffix: what a release is published on */
 
-    /* Locks whose waiters the server knows (waiters.lua, fair_queue.lua); NULL = it
-     * does not. */
+    /* Where the server knows the waiters (waiters.lua, fair_queue.lua); else NULL. */
     const struct dlock_script *leave;
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
@@ -74,13 +66,8 @@ dlock_node_fill dlock_node_fill_undo;
 dlock_node_fill dlock_node_fill_extend;
 dlock_node_fill dlock_node_fill_inspect;
 
-/* For a strategy's `renew`, and as such. */
-dlock_renew_slot dlock_node_renew;
-
-/*
- * How long a release is remembered: longer than a copy of it, or of an older
- * acquire, can be on its way.
- */
+/* How long a release is remembered: longer than a copy of it, or of an older acquire, can
+ * be on its way. */
 uint64_t dlock_node_done_life_ms(const struct dlock_session *session);
 
 /* Replies as the strategy's slot is to answer them. */
@@ -92,14 +79,14 @@ enum dlock_status dlock_node_read_done(const struct dlock_reply *reply);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);
 
-/* The slot `inspect` on one server. */
+/* A strategy's slots, on one server. */
 enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
                                      struct dlock_holder *holder);
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt);
+dlock_renew_slot dlock_node_renew;
+dlock_forced_slot dlock_node_forced;
 
 /* Force, and how the holder comes to know ------------------------------------------ */
-
-/* The slot `force` on one server. */
-enum dlock_status dlock_node_force(const struct dlock_attempt *attempt);
 
 /* The holder that was seen; all zero: nobody has looked yet. */
 struct dlock_node_seen {
@@ -117,16 +104,11 @@ void dlock_node_fill_force(const struct dlock_node_kind *kind,
 bool dlock_node_read_seen(const struct dlock_reply *reply,
                           struct dlock_node_seen *seen);
 
-/*
- * For a renewal that found the lock gone, the question whether it was taken
- * from OWNER by force, and what the reply says: 0 = no, or the last attempt of
- * OWNER's of whose holds that is true. OWNER has to outlive COMMAND.
- */
+/* The question whether a lock that is gone was taken from OWNER by force, and what the
+ * reply says: 0 = no, or OWNER's last attempt of whose holds that is true. OWNER has to
+ * outlive COMMAND. */
 void dlock_node_fill_forced(const char *name, const char *owner,
                             struct dlock_command *command);
 uint64_t dlock_node_read_forced(const struct dlock_reply *reply);
-
-/* A strategy's `forced`: asks one server. No answer is 0. */
-dlock_forced_slot dlock_node_forced;
 
 #endif

@@ -11,8 +11,6 @@
  * to all, who have gone to sleep until its old end. A permit is never lost: a waiter
  * that leaves without having used it passes it on. When a subscription comes to stand, or
  * breaks, all its waiters are woken, because nobody knows what they missed.
- *
- * All functions may be called from any thread.
  */
 #ifndef DLOCK_WAKEUP_H
 #define DLOCK_WAKEUP_H
@@ -29,12 +27,10 @@ void dlock_wakeup_all(struct dlock *client);
 
 /*
  * A strategy's watch, arm, disarm and unwatch, for one with a struct dlock_node_kind.
- * watch joins the waiters for the releases of the lock NAME. *CALL is called when there
- * is a permit; at once if there is one already, as there is upon joining a standing
+ * *CALL is called when there is a permit, as there is upon joining a standing
  * subscription: the lock may have become free just before. While the subscription does
  * not stand, the time that arm returns is a tenth of a second away at most, so that a
- * broken subscriber costs time, not liveness. A disarm uses the permit up, if there was
- * one.
+ * broken subscriber costs time, not liveness. A disarm uses the permit up.
  */
 void *dlock_wakeup_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,

@@ -50,26 +50,19 @@ void dlock_wire_drop(struct dlock_wire *wire);
 /* Connects, unless there is a connection that looks alive. */
 enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms);
 
-/*
- * The same without waiting. DLOCK_BUSY: ->dial is under way, and to be polled; when it
- * has an outcome, _go_on takes it. It may stay under way after its caller has given up
- * waiting, because a server that is slow to connect to would else never be reached,
- * and would cost a thread each time.
- */
+/* The same without waiting. DLOCK_BUSY: ->dial is under way, and to be polled; _go_on takes
+ * its outcome. It may stay under way after its caller has given up, because a server that
+ * is slow to connect to would else never be reached. */
 enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms);
 enum dlock_status dlock_wire_go_on(struct dlock_wire *wire);
 
-/* Whether there is a connection that looks alive. */
+/* Whether there is a connection that looks alive; and whether another one has found that the
+ * primary is elsewhere now. */
 bool dlock_wire_alive(const struct dlock_wire *wire);
-
-/* Whether another connection has found that the primary is elsewhere now. */
 bool dlock_wire_outdated(const struct dlock_wire *wire);
 
-/*
- * Sends one command, which needs a _ready wire. DLOCK_UNREACHABLE whenever it
- * fails: a server does not act on a part of a command, so one that did not
- * leave as a whole has no effect.
- */
+/* Sends one command on a _ready wire. DLOCK_UNREACHABLE whenever it fails, because a server
+ * does not act on a part of a command. */
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   enum dlock_script_by by, uint64_t until_ms);
