@@ -2,17 +2,15 @@
  * libdlock: asynchronous calls, a part of dlock.h, which includes this.
  *
  * For programs that must not stop while they wait for a lock, such as event
- * loops. The calls are those of dlock.h, made on four threads of the client.
- * An acquire that waits for its lock is put aside and needs no thread: there may
- * be thousands of them, each in a session of its own. What takes a thread is a
- * try, a release, or a callback that has not returned.
+ * loops. The calls are those of dlock.h, made on four threads of the client. A try, a
+ * release and a callback take a thread; an acquire that waits takes none: there may be
+ * thousands of them, each in a session of its own.
  *
  * From a call that returned DLOCK_OK until its callback, the session is the
- * library's: it does one thing at a time, and answers DLOCK_MISUSE to anything
- * but dlock_cancel(), dlock_session_owner(), dlock_remaining_ms(), and
- * dlock_session_close(), which cancels and waits. Once a close has begun, the
- * session waits for no lock, and answers DLOCK_MISUSE to an asynchronous call:
- * a callback that begins the next call each time comes to an end.
+ * library's, and answers DLOCK_MISUSE to anything but dlock_cancel(),
+ * dlock_session_owner(), dlock_remaining_ms(), and dlock_session_close(), which cancels
+ * and waits. Once a close has begun, the session answers DLOCK_MISUSE to an
+ * asynchronous call, also from a callback.
  *
  *     static void acquired(void *ctx, struct dlock_session *session,
  *                          enum dlock_status status,
@@ -35,10 +33,9 @@ DLOCK_BEGIN
 /*
  * Is called exactly once, on a thread of the client or by dlock_dispatch(), after
  * the session has become idle again: it may use the session, begin its next call,
- * hand it on or close it; it must not close the client. It must not block: while
- * it runs it keeps one of four threads, and a call that waits for another of these
- * calls may wait for ever. GRANT is NULL unless a lock was acquired; GRANT and ERROR,
- * whose text is "" on success, are borrowed for the callback.
+ * hand it on or close it; it must not close the client, nor block: it keeps one of four
+ * threads. GRANT, NULL unless a lock was acquired, and ERROR, whose text is "" on
+ * success, are borrowed for the callback.
  */
 typedef void dlock_done(void *ctx, struct dlock_session *session,
                         enum dlock_status status,
@@ -52,9 +49,8 @@ typedef void dlock_done(void *ctx, struct dlock_session *session,
  *   DLOCK_MISUSE       wrong arguments, or the session is in another call or
  *                      being closed
  *   DLOCK_UNREACHABLE  no memory or thread
- * A try takes a round trip, and four are made at a time, releases first. So while
- * a server hangs, a call may end later than dlock.h says: by a command timeout
- * for each four tries that are due before it.
+ * Four tries are made at a time, releases first. So while a server hangs, a call may end
+ * later than dlock.h says: by a command timeout for each four tries that are due before it.
  */
 enum dlock_status dlock_acquire_async(struct dlock_session *session,
                                       const char *name,
@@ -67,13 +63,11 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
                                       struct dlock_error *error);
 
 /*
- * For a program with a loop of its own: a descriptor to poll for reading. From
- * this call on, callbacks do not run on the client's threads, but where
- * dlock_dispatch() is called; call it before the first asynchronous call, and
- * always the same one is returned. It is the client's, which closes it: do
- * nothing with it but poll(2), select(2), epoll(7) and the like. -1: the client
- * is NULL or the parent's of a fork(2), or there is no descriptor left; then callbacks
- * are called as before.
+ * For a program with a loop of its own: a descriptor of the client's, always the same,
+ * to poll for reading. From this call on, which must come before the first asynchronous
+ * call, callbacks do not run on the client's threads, but where dlock_dispatch() is
+ * called. -1: the client is NULL or the parent's of a fork(2), or there is no
+ * descriptor left; then callbacks are called as before.
  *
  *     struct pollfd pollers[] = {{.fd = dlock_fd(client), .events = POLLIN}, ...};
  *
@@ -88,10 +82,9 @@ int dlock_fd(struct dlock *client);
 
 /*
  * Calls the callbacks that are due, on this thread, and returns how many there
- * were; 0 if there are none, or the client is NULL or the parent's. Does not wait, but
- * for what the callbacks do. Those that become due meanwhile are left to the next
- * call: the descriptor stays readable. May be called by several threads, and from
- * a callback.
+ * were; 0 also if the client is NULL or the parent's. Those that become due meanwhile
+ * are left to the next call: the descriptor stays readable. May be called by several
+ * threads, and from a callback.
  *
  * dlock_session_close() calls the session's callback itself if it is due by then,
  * and dlock_close() those of its sessions: so close where you dispatch.

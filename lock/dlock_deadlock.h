@@ -11,25 +11,18 @@
  * A wait that lasts longer than deadlock_ms tells the server what for, and follows
  * from there who waits for whom: the holder of B waits for A, which this session
  * holds. The waiter in the cycle that has told its wait last gets DLOCK_DEADLOCK,
- * with the cycle in the text of the error; the others wait on. To sort the names
- * first, or to take them all at once, is better still: then there is no cycle.
+ * with the cycle in the text of the error; the others wait on.
  *
- * Only waits with deadlock_ms are known. It takes deadlock_ms and about half a second.
- * Waits that are shorter cost nothing; longer ones send two commands a second more.
+ * Only waits with deadlock_ms are known, and of them those that reach the server. It
+ * takes deadlock_ms and about half a second, and two commands a second more. It never
+ * tells of a deadlock that was none: the look is repeated until all in the cycle are
+ * known to have been in the same wait before the first look and after it.
  *
- * It never tells of a deadlock that was none. What one look at the server shows may
- * be over: a waiter may have given up just now. So the look is repeated, until all
- * in the cycle are known to have been in the same wait before the first look and
- * after it. From then on only time could have ended it: a wait's, or a lease's. A
- * waiter that is stopped meanwhile, or cannot reach the server, is not heard of,
- * and then nothing is said.
- *
- * A user of the server that may not look is told DLOCK_MISUSE by the first look.
- *
- * For redisson, fenced and fair, on one Redis; elsewhere deadlock_ms is misuse, over a
- * cluster too, because none of its nodes knows the locks of all. An owner is a session:
- * a process that holds A in one session, and waits for B in another, is no edge from A
- * to B.
+ * For redisson, fenced and fair, on one Redis; elsewhere deadlock_ms is DLOCK_MISUSE,
+ * over a cluster too, because none of its nodes knows the locks of all, and by the first
+ * look for a user of the server that has no right to it. An owner is a session: a
+ * process that holds A in one session, and waits for B in another, is no edge from A to
+ * B.
  */
 #ifndef DLOCK_DEADLOCK_H
 #define DLOCK_DEADLOCK_H
@@ -46,11 +39,10 @@ void dlock_deadlock_register(void);
 
 /*
  * Follows who waits for whom from the holder of NAME on, for anybody who wants to
- * know; TEXT says it, with labels (dlock_inspect.h) where they are known: "A is held
- * by P, which waits for B, which is held by Q, which is not known to wait". DLOCK_OK:
- * no deadlock is known. DLOCK_DEADLOCK: there is one, and TEXT has the way into it; else it
- * is left alone, and the status is that of dlock_inspect(), or DLOCK_MISUSE where nobody
- * can look. To be sure may take two seconds and a command's timeout.
+ * know; TEXT says it, with labels (dlock_inspect.h): "A is held by P, which waits for B,
+ * which is held by Q, which is not known to wait". DLOCK_OK: no deadlock is known;
+ * DLOCK_DEADLOCK: there is one, and TEXT has the way into it; else TEXT is left alone, and
+ * the status is as of dlock_inspect(). May take two seconds and a command's timeout.
  */
 enum dlock_status dlock_waits_for(struct dlock_session *session,
                                   const char *name,

@@ -12,11 +12,10 @@ DLOCK_BEGIN
 #define DLOCK_LABEL_BYTES_MAX 120 /* "host:pid:label", without the NUL */
 
 /*
- * The holder of a name, as far as the strategy can tell. The owner's label is
- * what its client was opened with, in options.label: 1 to 40 printable ASCII
- * characters without blanks, '-' and ':'. Locks that are a hash in Redis have it:
- * redisson, fenced, fair, multi and redlock; it comes with the acquire, and goes with
- * the lock. It is for people: anybody can write it.
+ * The holder of a name, as far as the strategy can tell. Its label, which redisson,
+ * fenced, fair, multi and redlock keep with the lock, has options.label in it: 1 to 40
+ * printable ASCII characters without blanks, '-' and ':'. It is for people: anybody can
+ * write it.
  */
 struct dlock_holder {
     uint64_t token;
@@ -32,18 +31,15 @@ struct dlock_waiting {
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" where there is no queue */
 };
 
-/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell; DLOCK_UNKNOWN if that
- * depends on a server that did not answer. */
+/* Who holds NAME. DLOCK_MISUSE where the strategy cannot tell; DLOCK_UNKNOWN if that depends
+ * on a server that did not answer. */
 enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
                                 struct dlock_holder *holder,
                                 struct dlock_error *error);
 
-/*
- * Asks who waits for NAME: fills up to N_MAX of WAITERS, the next one to be
- * served first; *n is how many wait. Where waiters are woken but do not queue,
- * *n is the clients that wait or did a second ago, and WAITERS have no names.
- * DLOCK_MISUSE where the strategy cannot tell.
- */
+/* Who waits for NAME: fills up to N_MAX of WAITERS, the next one to be served first; *n is
+ * how many wait. Where waiters are woken but do not queue, *n is the clients that wait or
+ * did a second ago, and WAITERS have no names. DLOCK_MISUSE as above. */
 enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
                                         const char *name,
                                         struct dlock_waiting waiters[],
@@ -52,10 +48,9 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 
 /*
  * Frees NAME, whoever holds it: for an operator who knows better. The holder is
- * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say DLOCK_LOST.
- * Where locks are not renewed, only the release tells. DLOCK_LOST if nobody held it;
- * DLOCK_MISUSE where the strategy cannot: none, process, and those in a SQL database, in
- * ZooKeeper, and of the textbook.
+ * told at its next renewal, DLOCK_LOSS_FORCED, and by its release, DLOCK_LOST.
+ * DLOCK_LOST here: nobody held it. DLOCK_MISUSE where the strategy cannot: none,
+ * process, and those in a SQL database, in ZooKeeper, and of the textbook.
  */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,

@@ -26,10 +26,8 @@ enum dlock_verdict {
     DLOCK_GO,   /* carry on */
     DLOCK_FAIL, /* BEFORE: do not send it; behave as if the server were gone.
                    AFTER: throw the reply away, as if it had been lost */
-    DLOCK_HOLD_BACK, /* BEFORE, of a step with words: do not send it; behave as if
-                        it had been sent and the reply lost. The hook may send
-                        the words later, as a slow network does. Elsewhere:
-                        DLOCK_FAIL */
+    DLOCK_HOLD_BACK, /* BEFORE, of a step with words: as if its reply were lost;
+                        the hook may send the words. Elsewhere: DLOCK_FAIL */
 };
 
 struct dlock_step {

@@ -1,8 +1,7 @@
 /*
  * The locks of the textbooks, which are there to be seen failing: from mkdir to
- * spin, fenced-late and recorded; and a lock of one's own, as a text. They are in the
- * program stockade and its tests, and in no library that is installed: nobody gets one
- * by a slip of the pen.
+ * spin, fenced-late and recorded; and a lock of one's own, as a text. They are in no
+ * library that is installed: nobody gets one by a slip of the pen.
  *
  * Their url is that of Redis; "dir:PATH" for mkdir, which takes any other for
  * dir:/tmp/dlock-UID; for recorded that of Redis, a comma, and that of the SQL
@@ -25,16 +24,14 @@ const char *dlock_textbook_text(const char *name);
  * it. NULL: it has no more, or is no text. */
 const char *dlock_textbook_script(const char *name, size_t i, unsigned *line);
 
-/* Whether callers of the lock NAME release it after an error under it, too; false only of
- * a text that says `finally none`. */
+/* Whether the lock NAME is released after an error under it, too, as all but a text with
+ * `finally none`; whether it is a text with keys beside that of its lock. */
 bool dlock_textbook_has_finally(const char *name);
-
-/* Whether the text NAME has keys beside that of its lock. */
 bool dlock_textbook_has_keys_beside(const char *name);
 
-/* The end of a command of the text LOCK that was answered by a REPLY which its LINE does not
- * name: DLOCK_UNKNOWN, because the command may have had its effect. A call of its own, so
- * that the laboratory hears of it. ERROR may be NULL. */
+/* A command of the text LOCK was answered by a REPLY that its LINE does not name:
+ * DLOCK_UNKNOWN, because it may have had its effect. A call of its own, so that the
+ * laboratory hears of it. ERROR may be NULL. */
 enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
                                          const char *reply,
                                          struct dlock_error *error);

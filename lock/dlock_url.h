@@ -10,33 +10,28 @@
  *
  * Without a :PORT it is 6379, of a sentinel 26379.
  *
- * The hosts of sentinel: are sentinels, up to 8, which are asked for the primary that
- * they call NAME each time a connection is made. The
- * login is for the primary; a sentinel that wants one gets the same.
+ * The hosts of sentinel:, up to 8, are asked for the primary that they call NAME each
+ * time a connection is made. A sentinel that wants a login gets that of the primary.
  *
  * The hosts of cluster: are nodes of a Redis Cluster, up to 8, of which one is
- * enough to find the others. It is the last url of a list. All keys of a lock are
- * in one slot. While that slot moves to another node, a lock in it is renewed, but
- * neither taken nor given back: acquires and releases wait until the move is over,
- * within the time of the call. A move that was broken off keeps them waiting:
- * redis-cli --cluster fix ends it. A name with a '}' in it needs a {tag}, or it is
- * refused: CROSSSLOT. A release that a primary died with may wake nobody: waiters
- * of fenced and fair look by themselves within 700 ms, those of redisson when the
- * lease would have ended. Until the cluster has a new primary, calls are
- * DLOCK_UNREACHABLE.
+ * enough to find the others. It is the last url of a list. While the slot of a lock
+ * moves to another node, the lock is renewed, but neither taken nor given back: calls
+ * wait, within their time; redis-cli --cluster fix ends a move that was broken off. A
+ * name with a '}' in it needs a {tag}, or it is refused: CROSSSLOT. A release that a
+ * primary died with may wake nobody: waiters of fenced and fair look by themselves
+ * within 700 ms, those of redisson when the lease would have ended. Until the cluster
+ * has a new primary, calls are DLOCK_UNREACHABLE.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
  * A PATH has no '?' and no ','. Several urls have commas between.
  *
- * Looking HOST up, connecting and logging in take one connect timeout together,
- * whatever the resolver does. Of a name with several addresses, each is
- * tried in its share of that time. A name is looked up for each new connection; if
- * the resolver gives no answer, the last good one is used, however old it is. Its
- * thread may outlive the client that asked; so may those that connect to sentinels,
- * and to several servers at once, until their time is over. So the library stays loaded
- * after dlclose(3); a plug-in that has the archive in it has to be linked like that: -z
- * nodelete. A server that refuses the login, or the database, is DLOCK_UNREACHABLE.
+ * Looking HOST up, connecting and logging in take one connect timeout together; several
+ * addresses of a name share it. A name is looked up for each new connection; if the
+ * resolver gives no answer, the last good one is used. Threads that look up, or connect
+ * to one of several servers, may outlive the client until their time is over. So the
+ * library stays loaded after dlclose(3); a plug-in that has the archive in it has to be
+ * linked like that: -z nodelete.
  *
  * rediss:, sentinels: and clusters: are TLS (dlock_tls.h), to all of those servers; a
  * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if
@@ -56,8 +51,7 @@ DLOCK_BEGIN
 #define DLOCK_PASSWORD_BYTES_MAX 511
 #define DLOCK_HOSTS_MAX          8
 
-/* One server, the primary of several, or a cluster. Texts are "" if they are not in
- * the url. */
+/* One server, the primary of several, or a cluster. "" is what is not in the url. */
 struct dlock_address {
     bool local;     /* a Unix socket */
     char host[256]; /* without the brackets; or the socket's path */
@@ -67,28 +61,21 @@ struct dlock_address {
     unsigned database;
     char primary[64]; /* what sentinels call it; "" = there are none */
     bool cluster;
-    char hosts[512]; /* of sentinels, of a cluster: "HOST:PORT,HOST:PORT"; host
-                        and port are "" then */
+    char hosts[512]; /* of sentinels, of a cluster; host and port are "" then */
     bool tls;
     char ca[256], cert[256], key[256]; /* files */
 };
 
-/*
- * Takes the first url of a list apart. Returns what follows: "", or the comma
- * and the next url, within URL; NULL if the url makes no sense, or is NULL. Does not look
- * names up. From any thread.
- */
+/* Takes the first url of a list apart. Returns what follows within URL: "", or the comma
+ * and the next url; NULL if the url makes no sense, or is NULL. From any thread. */
 const char *dlock_url_parse(const char *url, struct dlock_address *address);
 
 /* Whether there is a login to be sent before anything else. */
 bool dlock_url_has_login(const struct dlock_address *address);
 
-/*
- * One or more of these urls without their passwords, for logs and messages:
- * "redis://shop:***@host:6379". Where one makes no sense, nobody can tell what its
- * password is, or where it ends: "redis:***". Cuts what does not fit into SIZE bytes,
- * the NUL included. From any thread.
- */
+/* One or more of these urls without their passwords, for logs: "redis://shop:***@host:6379";
+ * where one makes no sense, "redis:***". Cuts what does not fit into SIZE bytes, the NUL
+ * included. From any thread. */
 void dlock_url_hide(const char *url, char *text, size_t size);
 
 DLOCK_END

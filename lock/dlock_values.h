@@ -1,9 +1,7 @@
 /*
- * libdlock: small values in the Redis where the locks are. This is no lock, and no lock
- * needs it. It is here because a program that keeps a value beside its locks must find
- * the same server in the same way (logins, TLS, sentinels, clusters) within the same
- * bounds, and would else do all that a second time: stockade's hints of what is left of
- * a product are such values.
+ * libdlock: small values in the Redis where the locks are. No lock needs it. A program
+ * that keeps a value beside its locks must find the same server in the same way (logins,
+ * TLS, sentinels, clusters) within the same bounds.
  */
 #ifndef DLOCK_VALUES_H
 #define DLOCK_VALUES_H
