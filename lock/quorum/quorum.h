@@ -13,11 +13,8 @@
 #include "lock/redis/node.h"
 #include "lock/redis/wakeup.h"
 
-/* Asking several servers the same thing at once (ask.c): everything is sent before
- * anything is read, so that a slow server costs one timeout, whatever the number of slow
- * ones. */
-
-/* One of the servers. */
+/* One of several servers that are asked the same at once (ask.c): everything is sent before
+ * anything is read, so that slow servers cost one timeout together. */
 struct dlock_asked {
     struct dlock_wire *wire;        /* NULL = leave this one out */
     struct dlock_exchange *answers; /* to each command; filled by the asking */
@@ -32,22 +29,17 @@ struct dlock_question {
     uint64_t limit_ms;   /* lease time */
     unsigned timeout_ms; /* for all together; 0 = the command timeout */
 
-    /* As soon as so many have agreed to all of it, or so many have refused that not
-     * so many can agree any more, the others get only a little more time: about as
-     * long again as it took. A later reply is DLOCK_UNKNOWN. 0 = wait for all. */
-    size_t needed;
-
-    /* It must reach the servers that do not answer in time, too. They may not know
-     * the script, so they get its text as well: a copy must change nothing. */
-    bool insists;
+    size_t
+        needed; /* once so many have agreed to all of it, or cannot any more, the
+                      others get only a little more time; 0 = wait for all */
+    bool
+        insists; /* servers that do not answer in time must hear it, too, and get
+                     the script's text as well: a copy must change nothing */
     bool (*agrees)(const struct dlock_reply *reply);
 };
 
-/*
- * Asks the N servers and fills their answers; of those left out, or if no time
- * is left, with DLOCK_UNREACHABLE. Nothing that may have had an effect is sent a
- * second time, but by a question that insists.
- */
+/* Asks the N servers and fills their answers; of those left out, or if no time is left,
+ * with DLOCK_UNREACHABLE. */
 void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
                const struct dlock_question *question);
 
@@ -82,8 +74,7 @@ struct dlock_poll {
 /* A server's answer to an acquire. */
 struct dlock_vote {
     enum dlock_status
-        held;    /* DLOCK_OK or _UNKNOWN: it has to be given back, if nothing
-                               comes of the acquire */
+        held;    /* DLOCK_OK or _UNKNOWN: it may have to be given back */
     bool counts; /* it has agreed, and its answer is PART */
     struct dlock_grant part;
 };
@@ -110,10 +101,9 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
 
 /*
  * The end of an acquire, to which VOTES came. With STATUS DLOCK_OK enough of them count:
- * its grant is filled, and its token made known to enough servers. (Whether its lease has
- * ended meanwhile, wait.c sees.) Otherwise it is taken back, last server first, from each
- * that agreed, or may have, and nobody is woken by that. Returns what the acquire is to
- * answer: also DLOCK_UNKNOWN, if so many servers may keep it until its lease ends that
+ * its grant is filled, and its token made known to enough servers. Otherwise it is taken
+ * back, last server first, from each that agreed, or may have. Returns what the acquire is
+ * to answer: also DLOCK_UNKNOWN, if so many servers may keep it until its lease ends that
  * nobody else can get it. With DLOCK_BUSY, BUSY_MS is when the lease of a holder ends;
  * SPLIT: each of several that try at once may have got a part.
  */

@@ -87,10 +87,7 @@ const struct dlock_strategy dlock_strategy_sql_row = {
                       "dead holder is got rid of at once.",
              .capabilities =
                  DLOCK_CAP_REMOTE | DLOCK_CAP_SQL | DLOCK_CAP_OWNER},
-    .open = dlock_sql_client_open,
-    .close = dlock_sql_client_close,
-    .session_open = dlock_sql_session_open,
-    .session_close = dlock_sql_session_close,
+    DLOCK_SQL_FUNCTIONS,
     .acquire = acquire,
     .release = release,
     .remaining = remaining,

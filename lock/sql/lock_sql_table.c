@@ -79,10 +79,7 @@ const struct dlock_strategy dlock_strategy_sql_table = {
                       "nobody crashes; re-entrant.",
              .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_SQL |
                              DLOCK_CAP_OWNER | DLOCK_CAP_REENTRANT},
-    .open = dlock_sql_client_open,
-    .close = dlock_sql_client_close,
-    .session_open = dlock_sql_session_open,
-    .session_close = dlock_sql_session_close,
+    DLOCK_SQL_FUNCTIONS,
     .acquire = acquire,
     .release = release,
     .inspect = inspect,

@@ -1,15 +1,10 @@
 /*
- * Private to lock/: parts that the locks in a SQL database have in common. One address
- * for each client; for each session a connection to a MariaDB or MySQL server, one
- * statement at a time, each a step with a name and with a deadline of its own. sql.c alone
- * knows the client library.
+ * Private to lock/: parts that the locks in a SQL database have in common. Each session
+ * has a connection to a MariaDB or MySQL server; each statement is a step with a deadline
+ * of its own. sql.c alone knows the client library.
  *
- * Statuses are as everywhere (strategy.h). DLOCK_OK: the server has answered, and may have
- * said no; after DLOCK_UNKNOWN the connection is gone.
- *
- * A connection belongs to one session, thus to one thread at a time. It is made
- * with the first statement, and made anew when it was lost; the locks of a lost one
- * are gone.
+ * DLOCK_OK: the server has answered, and may have said no. After DLOCK_UNKNOWN the
+ * connection is gone. It is made with the next statement; the locks of a lost one are gone.
  */
 #ifndef DLOCK_SQL_H
 #define DLOCK_SQL_H
@@ -52,21 +47,21 @@ struct dlock_sql_reply {
  * client->own; or DLOCK_MISUSE. */
 enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 
-/* A strategy's open, of which all of the url is the database's, and its close. */
+/* A strategy's slots, of which all of the url is the database's. With the connection, its
+ * locks are free as soon as the server notices. */
 enum dlock_status dlock_sql_client_open(struct dlock *client);
 void dlock_sql_client_close(struct dlock *client);
-
-/* Its session_open and session_close, which ends the connection: its locks are free as
- * soon as the server notices. */
 enum dlock_status dlock_sql_session_open(struct dlock_session *session);
 void dlock_sql_session_close(struct dlock_session *session);
 
-/*
- * One statement on the session's connection, a step called STEP. In SQL {name} and
- * {owner} stand for the lock's and the session's, {holds} and {lease_ms} for the
- * attempt's numbers. Under contention the server rolls back one of two that wait for
- * each other: it had no effect, and is sent again, a few times.
- */
+#define DLOCK_SQL_FUNCTIONS                                                    \
+    .open = dlock_sql_client_open, .close = dlock_sql_client_close,            \
+    .session_open = dlock_sql_session_open,                                    \
+    .session_close = dlock_sql_session_close
+
+/* One statement, a step called STEP. In SQL {name} and {owner} stand for the lock's and the
+ * session's, {holds} and {lease_ms} for the attempt's numbers. Under contention the server
+ * rolls back one of two that wait for each other: it is sent again, a few times. */
 enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
                                 struct dlock_sql_reply *reply);
@@ -76,14 +71,13 @@ enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
                                    const char *step, const char *sql,
                                    bool *changed);
 
-/* The same for a row to be inserted; TABLE makes the table, the first time in a
- * database. Two may do that at once; one of them does it. *IS_THERE: the row was. */
+/* The same for a row to be inserted; TABLE makes the table, the first time in a database.
+ * *IS_THERE: the row was. */
 enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
                                    bool *is_there);
 
-/* The end of a release. OURS: there was something to give back. If not, the lock was
- * lost, or an earlier release has worked. */
+/* The end of a release: unless it was OURS, it was lost, or an earlier release has worked. */
 static inline enum dlock_status
 dlock_sql_released(const struct dlock_attempt *attempt,
                    enum dlock_status status, bool ours)

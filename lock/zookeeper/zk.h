@@ -2,11 +2,10 @@
  * Private to lock/zookeeper/: the sessions of a client, the nodes that each of them
  * has made, and commands, each a step with a name and a deadline.
  *
- * A session of ZooKeeper is what its ephemeral nodes live by. It survives the
- * loss of the connection, which the library makes anew by itself; it ends when
- * the server has heard nothing for the session's timeout. There is one for each
- * session of ours, so that they are owners of their nodes in the same sense. A
- * command after the end makes a new one, which has another number.
+ * Ephemeral nodes live by a session of ZooKeeper. It survives the loss of the
+ * connection, which the library makes anew by itself, and ends when the server has heard
+ * nothing for the session's timeout. There is one for each session of ours; a command
+ * after its end makes a new one, which has another number.
  *
  * One mutex per client guards its sessions, against each other, the library's
  * threads, and two of ours (zk_node.c). Nobody holds it while waiting for a server,
@@ -26,7 +25,7 @@
 enum { DLOCK_ZK_PATH_BYTES_MAX = 3 * DLOCK_NAME_BYTES_MAX + 128 };
 
 enum dlock_zk_node_state {
-    DLOCK_ZK_NODE_WANTED, /* being made, or in a queue */
+    DLOCK_ZK_NODE_WANTED, /* in a queue */
     DLOCK_ZK_NODE_HELD,
     DLOCK_ZK_NODE_GIVEN, /* being deleted by the session's thread */
     DLOCK_ZK_NODE_LEFT,  /* to be deleted by the keeper, and its own */
@@ -37,12 +36,12 @@ enum dlock_zk_node_state {
 struct dlock_zk_node {
     LIST_ENTRY(dlock_zk_node) link; /* of its session, the youngest first */
     enum dlock_zk_node_state state;
-    bool untold;         /* held, and lost; its holder has not been told ... */
-    enum dlock_loss why; /* ... of this */
-    bool found;          /* path and zxid are known */
-    uint64_t session;    /* that it was made in */
-    uint64_t zxid;       /* of its creation */
-    uint64_t attempt;    /* that made it */
+    bool untold; /* lost, and its holder has not been told why */
+    enum dlock_loss why;
+    bool found;                           /* path and zxid are known */
+    uint64_t session;                     /* that it was made in */
+    uint64_t zxid;                        /* of its creation */
+    uint64_t attempt;                     /* that made it */
     char tag[DLOCK_OWNER_BYTES_MAX + 24]; /* "OWNER:ATTEMPT:", its data, or the
                                              beginning of its name */
     char name[DLOCK_NAME_BYTES_MAX + 1];
@@ -58,7 +57,7 @@ struct dlock_zk_client {
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* there is news, or served has changed */
     unsigned workers_n;     /* that run */
-    unsigned news;          /* a count: workers have something to do */
+    unsigned news;          /* a count: there is something to do */
     bool closing;
     LIST_HEAD(dlock_zks, dlock_zk) sessions;
     struct dlock_zk *served; /* the keeper is at this one, without the mutex */
@@ -75,8 +74,8 @@ struct dlock_zk {
     uint64_t number;                /* of this session of ZooKeeper, from 1 */
     bool connected;
     bool ended;
-    bool woken;                  /* a look is due, by whoever waits, ... */
-    struct dlock_wake_call call; /* ... who is told so once */
+    bool woken; /* a look is due, and its waiter told */
+    struct dlock_wake_call call;
     uint64_t expires_ms; /* real time; while not connected; 0 = never was */
     unsigned session_ms; /* the timeout, as the server sees it */
     LIST_HEAD(dlock_zk_nodes, dlock_zk_node) nodes;
@@ -93,11 +92,9 @@ static inline void dlock_zk_nudge_workers(struct dlock_zk_client *client)
 struct dlock_zk_kind {
     const char *root; /* "/dlock" */
 
-    /*
-     * Looks for the node that NODE->attempt made, as a create that got no
-     * answer may have, in that session. DLOCK_OK: node->found says whether it
-     * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
-     */
+    /* Looks for the NODE that a create without an answer may have made, in its session.
+     * DLOCK_OK: node->found says whether it is there; DLOCK_LOST: the session has ended.
+     * Also on the keeper's thread. */
     enum dlock_status (*find)(const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node);
 };
@@ -115,11 +112,11 @@ enum dlock_zk_verb {
     DLOCK_ZK_WATCH, /* is it there? then ends a wait when it goes */
 };
 
-/* About the node that has the lock's name: the lock itself, or its directory; about
- * a CHILD of that; or about another PATH. */
+/* About the node of the lock's name, which is the lock or its directory; about a CHILD of
+ * that; or about another PATH. */
 struct dlock_zk_command {
     enum dlock_zk_verb verb;
-    const char *step; /* for the step hook */
+    const char *step;
     const char *child;
     const char *path;
     const char *data;
@@ -146,22 +143,20 @@ struct dlock_zk_reply {
 
 /*
  * Sends a command about the lock of ATTEMPT and waits for the answer: at most the
- * command timeout, and not longer than the time that is left until the attempt's limit.
- * Connecting before, where it has to, may take as long again.
- *   DLOCK_OK           the server has answered (it may have said no); the reply
- *                      has to be released if it has children
+ * command timeout, and not beyond the attempt's limit; connecting may take as long again.
+ * On the session's thread; if command->session is not 0, on any.
+ *   DLOCK_OK           the server has answered (it may have said no); a reply with
+ *                      children has to be released
  *   DLOCK_UNREACHABLE  not sent, refused, or of no effect
  *   DLOCK_UNKNOWN      sent, and no answer came: it may yet be carried out
  *   DLOCK_LOST         it was for a session that has ended
- * On the session's thread; and in a session that there is, on any.
  */
 enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply);
 void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
-/* A create that makes what has to be there before: the root, which stays for ever,
- * and the directory of a child. DLOCK_OK: done, or there is such a node already. */
+/* A create that also makes the root, and the directory of a child. */
 enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
                                   struct dlock_zk_reply *reply);
@@ -171,22 +166,18 @@ enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
 void dlock_zk_path(const struct dlock_session *session, const char *name,
                    const char *child, char path[DLOCK_ZK_PATH_BYTES_MAX + 1]);
 
-/*
- * Ends the session, and with it all its nodes: at once, or by its timeout if
- * the server is not there to be told. With ONLY_ENDED, if it has ended for us: else
- * the library would keep alive what the server does not know to be over.
- */
+/* Ends the session, and with it all its nodes: at once, or by its timeout if the server is
+ * not there to be told. ONLY_ENDED: if it has ended for us, because the library would keep
+ * it alive. */
 void dlock_zk_drop(struct dlock_zk *zk, bool only_ended);
 
-/* With the mutex: whether session NUMBER is the one there is, and has not ended. */
+/* With the mutex: whether session NUMBER is the one there is, and has not ended; how long
+ * it is there for sure, UINT64_MAX = it has a connection, 0 = it has ended. */
 bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number);
-
-/* With the mutex: how long session NUMBER is there for sure, if nothing is heard of
- * the server; UINT64_MAX = it has a connection, 0 = it has ended. */
 uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number);
 
-/* With the mutex, now and then: ends a session that has been without a connection for
- * too long. Gives the milliseconds after which to look again, or UINT64_MAX. */
+/* With the mutex: ends a session that has been without a connection for too long. Gives the
+ * milliseconds after which to look again, or UINT64_MAX. */
 uint64_t dlock_zk_check(struct dlock_zk *zk);
 
 /* With the mutex: the waiter in this session must look again. */
@@ -195,13 +186,10 @@ void dlock_zk_wake(struct dlock_zk *zk);
 /* Nodes, zk_node.c ------------------------------------------------------------- */
 
 /*
- * A node that we do not want any more has to go, whatever happens: as long as
- * the session lives, nobody else would ever remove it, and nobody else get the
- * lock. If a delete gets no answer, the node is left to the client's keeper, a thread
- * that deletes it as soon as the server lets it, without another call of its owner's.
- *
- * A delete goes by the path, and the next node of the session may have the same.
- * So while a name has a node left, the session does not make another for it.
+ * A node that is not wanted any more has to go: as long as the session lives, nobody else
+ * would get the lock. If a delete gets no answer, the node is left to the client's keeper,
+ * a thread that deletes it as soon as the server lets it. A delete goes by the path: so
+ * while a name has a node left, the session does not make another for it.
  */
 
 /* The owner in "OWNER:ATTEMPT:...". */
@@ -209,10 +197,10 @@ void dlock_zk_node_owner(const char *tag,
                          char owner[DLOCK_OWNER_BYTES_MAX + 1]);
 
 /*
- * Makes the node of ATTEMPT: the lock itself, or IN_QUEUE a place in its directory. A
- * create that got no answer is looked for. Before, waits for a node of that name that
- * is left, for one command timeout. DLOCK_OK: *NODE is there, and wanted. DLOCK_BUSY:
- * there is such a lock already. Else *NODE is NULL; with DLOCK_UNKNOWN, one is left.
+ * Makes the node of ATTEMPT: the lock itself, or IN_QUEUE a place in its directory. Before,
+ * waits for a node of that name that is left, for one command timeout. DLOCK_OK: *NODE is
+ * there, and wanted. DLOCK_BUSY: there is such a lock already. Else *NODE is NULL; with
+ * DLOCK_UNKNOWN, one is left.
  */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue,
@@ -222,16 +210,13 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
 void dlock_zk_node_forget(struct dlock_session *session,
                           struct dlock_zk_node *node);
 
-/* The node in STATE for NAME, or with NULL for any; NULL = none. It stays as long as
- * the session's thread, or for one that is left the keeper, lets it. */
+/* The node in STATE for NAME, or with NULL for any; NULL = none. */
 struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
                                        const char *name,
                                        enum dlock_zk_node_state state);
 
-/*
- * The lock is ours by this node. DLOCK_UNREACHABLE if its session has ended in
- * between: then the node is forgotten.
- */
+/* The lock is ours by this node; or its session has ended: DLOCK_UNREACHABLE, and the node
+ * is forgotten. */
 enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                                      struct dlock_zk_node *node);
 
@@ -240,8 +225,8 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
 enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
                                       const char *child);
 
-/* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it
- * is left. In any case it is not the caller's any more. */
+/* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it is
+ * left. */
 enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node);
 
