@@ -14,7 +14,10 @@
 
 #include "server/lab/world/world.h"
 
-/* The row that a statement is about: for program_sql(), with ROW_OF(). */
+/* A statement, as for program_sql(): whether it was done. */
+#define SQL(...) (program_sql(self, __VA_ARGS__) == PROGRAM_OK)
+
+/* The row that a statement is about, with ROW_OF(). */
 #define A_ROW                 "WHERE product_id = %" PRId64 " AND segment = %" PRId64
 #define ROW_OF(self, segment) (self)->role.product, (int64_t)(segment)
 
@@ -25,11 +28,15 @@ static bool is_named(const struct program_actor *self, const char *name)
     return strcmp(self->role.program, name) == 0;
 }
 
-/* The last write of an order is the customer's answer: PLACED if it went well. */
-static void tell(enum program_answer written)
+/* The customer's answer: PLACED if the order was WRITTEN. */
+static void tell(bool written)
 {
-    program_reply(written == PROGRAM_OK ? ORDER_PLACED
-                                        : ORDER_STORE_UNAVAILABLE);
+    program_reply(written ? ORDER_PLACED : ORDER_STORE_UNAVAILABLE);
+}
+
+static bool insert(struct program_actor *self, int64_t segment)
+{
+    return program_insert(self, segment) == PROGRAM_OK;
 }
 
 /* As program_take(); false: the customer is told that the lock was not to be had. */
@@ -72,7 +79,7 @@ static enum program_answer sell(struct program_actor *self, int64_t segment)
     if (answer == PROGRAM_NO)
         program_reply(ORDER_SOLD_OUT);
     else
-        tell(answer);
+        tell(answer == PROGRAM_OK);
     return answer;
 }
 
@@ -80,8 +87,7 @@ static enum program_answer sell(struct program_actor *self, int64_t segment)
  * read, which the customer is told. */
 static bool read_stock(struct program_actor *self, int64_t *stock)
 {
-    if (program_sql(self, stock, "SELECT stock FROM segments " A_ROW,
-                    ROW_OF(self, 0)) != PROGRAM_OK)
+    if (!SQL(stock, "SELECT stock FROM segments " A_ROW, ROW_OF(self, 0)))
         program_reply(ORDER_STORE_UNAVAILABLE);
     else if (*stock < self->role.quantity)
         program_reply(ORDER_SOLD_OUT);
@@ -91,15 +97,11 @@ static bool read_stock(struct program_actor *self, int64_t *stock)
 }
 
 /* Then it writes what is left of it, and the order's row. */
-static enum program_answer write_order(struct program_actor *self,
-                                       int64_t stock)
+static bool write_order(struct program_actor *self, int64_t stock)
 {
-    enum program_answer answer;
-
-    answer = program_sql(self, NULL,
-                         "UPDATE segments SET stock = %" PRId64 " " A_ROW,
-                         stock - self->role.quantity, ROW_OF(self, 0));
-    return answer == PROGRAM_OK ? program_insert(self, 0) : answer;
+    return SQL(NULL, "UPDATE segments SET stock = %" PRId64 " " A_ROW,
+               stock - self->role.quantity, ROW_OF(self, 0)) &&
+           insert(self, 0);
 }
 
 /* Cancels the order with the role's key; its units go to SEGMENT. False: there is none
@@ -108,29 +110,20 @@ static bool give_back(struct program_actor *self, int64_t segment)
 {
     int64_t rows = 0;
 
-    return program_sql(self, &rows,
-                       "UPDATE orders SET state = 1, cancelled_ms = 1 "
-                       "WHERE key = '%s' AND state = 0",
-                       self->role.key) == PROGRAM_OK &&
+    return SQL(&rows,
+               "UPDATE orders SET state = 1, cancelled_ms = 1 "
+               "WHERE key = '%s' AND state = 0",
+               self->role.key) &&
            rows == 1 &&
-           program_sql(self, NULL,
-                       "UPDATE segments SET stock = stock + %" PRId64 " " A_ROW,
-                       self->role.quantity,
-                       ROW_OF(self, segment)) == PROGRAM_OK;
+           SQL(NULL, "UPDATE segments SET stock = stock + %" PRId64 " " A_ROW,
+               self->role.quantity, ROW_OF(self, segment));
 }
 
 /* 41, 42. The right way in one transaction: the database is its own until it commits. */
 void lesson_order_whole(struct program_actor *self)
 {
-    enum program_answer answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
-
-    if (answer == PROGRAM_OK)
-        answer = deduct(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_insert(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_sql(self, NULL, "COMMIT");
-    tell(answer);
+    tell(SQL(NULL, "BEGIN IMMEDIATE") && deduct(self, 0) == PROGRAM_OK &&
+         insert(self, 0) && SQL(NULL, "COMMIT"));
 }
 
 /* ---- around an order ---------------------------------------------------------
@@ -142,8 +135,7 @@ void lesson_order_whole(struct program_actor *self)
  * commits when the method that has the lock returns; or behind it. */
 void lesson_order_in_transaction(struct program_actor *self)
 {
-    bool unlocks_first = is_named(self, "order-unlocks-first");
-    enum program_answer answer;
+    bool unlocks_first = is_named(self, "order-unlocks-first"), good;
     struct lock_task lock;
     int64_t stock;
 
@@ -153,14 +145,10 @@ void lesson_order_in_transaction(struct program_actor *self)
         (void)program_give(self, &lock);
         return;
     }
-    answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
-    if (answer == PROGRAM_OK)
-        answer = write_order(self, stock);
+    good = SQL(NULL, "BEGIN IMMEDIATE") && write_order(self, stock);
     if (unlocks_first) /* the next one reads what was before */
         (void)program_give(self, &lock);
-    if (answer == PROGRAM_OK)
-        answer = program_sql(self, NULL, "COMMIT");
-    tell(answer);
+    tell(good && SQL(NULL, "COMMIT"));
     if (!unlocks_first)
         (void)program_give(self, &lock);
 }
@@ -185,8 +173,8 @@ void lesson_order_on_disk(struct program_actor *self)
 {
     unsigned before = disk_syncs();
 
-    (void)program_sql(self, NULL, "PRAGMA synchronous = %s",
-                      is_named(self, "order-synced") ? "FULL" : "OFF");
+    (void)SQL(NULL, "PRAGMA synchronous = %s",
+              is_named(self, "order-synced") ? "FULL" : "OFF");
     lesson_order_whole(self);
     turns_note(disk_syncs() > before
                    ? "fsync: the disk has it"
@@ -221,10 +209,10 @@ void lesson_order_checks_first(struct program_actor *self)
 {
     int64_t bought;
 
-    if (program_sql(self, &bought,
-                    "SELECT COUNT(*) FROM orders WHERE product_id = %" PRId64
-                    " AND user_id = %" PRId64 " AND state = 0",
-                    self->role.product, self->role.user) != PROGRAM_OK)
+    if (!SQL(&bought,
+             "SELECT COUNT(*) FROM orders WHERE product_id = %" PRId64
+             " AND user_id = %" PRId64 " AND state = 0",
+             self->role.product, self->role.user))
         program_reply(ORDER_STORE_UNAVAILABLE);
     else if (bought >= self->scene->limit)
         program_reply(ORDER_PURCHASE_LIMIT);
@@ -236,17 +224,16 @@ void lesson_order_checks_first(struct program_actor *self)
  * customer is told why not. */
 static bool take_row(struct program_actor *self)
 {
-    int64_t rows = 0;
+    int64_t units = self->role.quantity, rows = 0;
 
-    if (program_sql(self, &rows,
-                    "INSERT INTO purchases "
-                    "(bucket_of_512, product_id, user_id, units) "
-                    "VALUES (0, %" PRId64 ", %" PRId64 ", %" PRId64 ") "
-                    "ON CONFLICT DO UPDATE SET units = units + "
-                    "%" PRId64 " WHERE units + %" PRId64 " <= %" PRId64,
-                    self->role.product, self->role.user, self->role.quantity,
-                    self->role.quantity, self->role.quantity,
-                    self->scene->limit) != PROGRAM_OK)
+    if (!SQL(&rows,
+             "INSERT INTO purchases "
+             "(bucket_of_512, product_id, user_id, units) "
+             "VALUES (0, %" PRId64 ", %" PRId64 ", %" PRId64 ") "
+             "ON CONFLICT DO UPDATE SET units = units + "
+             "%" PRId64 " WHERE units + %" PRId64 " <= %" PRId64,
+             self->role.product, self->role.user, units, units, units,
+             self->scene->limit))
         program_reply(ORDER_STORE_UNAVAILABLE);
     else if (rows == 0)
         program_reply(ORDER_PURCHASE_LIMIT);
@@ -276,26 +263,22 @@ void lesson_order_off_by_one(struct program_actor *self)
 {
     int64_t rows = 0;
 
-    (void)program_sql(self, NULL, "PRAGMA ignore_check_constraints = ON");
-    if (program_sql(self, &rows,
-                    "UPDATE segments SET stock = stock - %" PRId64 " " A_ROW
-                    " AND stock > 0",
-                    self->role.quantity, ROW_OF(self, 0)) != PROGRAM_OK)
+    (void)SQL(NULL, "PRAGMA ignore_check_constraints = ON");
+    if (!SQL(&rows,
+             "UPDATE segments SET stock = stock - %" PRId64 " " A_ROW
+             " AND stock > 0",
+             self->role.quantity, ROW_OF(self, 0)))
         program_reply(ORDER_STORE_UNAVAILABLE);
     else if (rows == 0)
         program_reply(ORDER_SOLD_OUT);
     else
-        tell(program_insert(self, 0));
+        tell(insert(self, 0));
 }
 
 /* 33. The statement is right. It succeeds also if it has changed no row. */
 void lesson_order_counts_no_rows(struct program_actor *self)
 {
-    enum program_answer answer = update(self, 0, NULL);
-
-    if (answer == PROGRAM_OK)
-        answer = program_insert(self, 0);
-    tell(answer);
+    tell(update(self, 0, NULL) == PROGRAM_OK && insert(self, 0));
 }
 
 /* 32, 33. Asks for enough, and looks at how many rows have changed. */
@@ -314,9 +297,8 @@ static int64_t segments_of(struct program_actor *self)
 {
     int64_t n = 0;
 
-    (void)program_sql(self, &n,
-                      "SELECT segments FROM products WHERE id = %" PRId64,
-                      self->role.product);
+    (void)SQL(&n, "SELECT segments FROM products WHERE id = %" PRId64,
+              self->role.product);
     return n > 0 ? n : 1;
 }
 
@@ -336,49 +318,36 @@ void lesson_order_probes(struct program_actor *self)
 
         if (answer == PROGRAM_NO)
             continue;
-        if (answer == PROGRAM_OK)
-            answer = program_insert(self, segment);
-        tell(answer);
+        tell(answer == PROGRAM_OK && insert(self, segment));
         return;
     }
     program_reply(ORDER_SOLD_OUT);
 }
 
 /* UNITS go out of the sale, or come into it, at SEGMENT. */
-static enum program_answer put(struct program_actor *self, int64_t units,
-                               int64_t segment)
+static bool put(struct program_actor *self, int64_t units, int64_t segment)
 {
-    return program_sql(self, NULL,
-                       "UPDATE segments SET initial = initial %+" PRId64
-                       ", stock = stock %+" PRId64 " " A_ROW,
-                       units, units, ROW_OF(self, segment));
-}
-
-static enum program_answer move(struct program_actor *self)
-{
-    int64_t units = self->role.quantity;
-    enum program_answer answer = put(self, -units, 0);
-
-    if (answer == PROGRAM_OK)
-        answer = put(self, units, 1);
-    if (answer == PROGRAM_OK)
-        answer = program_sql(self, NULL,
-                             "INSERT INTO transfers (product_id, from_segment, "
-                             "to_segment, units, created_ms) VALUES (%" PRId64
-                             ", 0, 1, %" PRId64 ", 0)",
-                             self->role.product, units);
-    return answer;
+    return SQL(NULL,
+               "UPDATE segments SET initial = initial %+" PRId64
+               ", stock = stock %+" PRId64 " " A_ROW,
+               units, units, ROW_OF(self, segment));
 }
 
 /* 36. Each statement is on disk when it ends; or all of them are, or none. */
 void lesson_move_units(struct program_actor *self)
 {
     bool at_once = is_named(self, "move-at-once");
+    int64_t units = self->role.quantity;
 
-    if (at_once && program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
-        return;
-    if (move(self) == PROGRAM_OK && at_once)
-        (void)program_sql(self, NULL, "COMMIT");
+    if ((!at_once || SQL(NULL, "BEGIN IMMEDIATE")) && put(self, -units, 0) &&
+        put(self, units, 1) &&
+        SQL(NULL,
+            "INSERT INTO transfers (product_id, from_segment, "
+            "to_segment, units, created_ms) VALUES (%" PRId64 ", 0, 1, %" PRId64
+            ", 0)",
+            self->role.product, units) &&
+        at_once)
+        (void)SQL(NULL, "COMMIT");
 }
 
 /* 37. The segment is computed once more, from what may have changed since. */
@@ -386,10 +355,10 @@ void lesson_cancel_pinned(struct program_actor *self)
 {
     int64_t segment = self->role.user % segments_of(self);
 
-    if (program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
+    if (!SQL(NULL, "BEGIN IMMEDIATE"))
         return;
     (void)give_back(self, segment);
-    (void)program_sql(self, NULL, "COMMIT");
+    (void)SQL(NULL, "COMMIT");
 }
 
 /* ---- a yes or a no -----------------------------------------------------------
@@ -432,9 +401,8 @@ void lesson_order_flagged(struct program_actor *self)
     char epoch[24], flag[32];
     int64_t number = 0;
 
-    (void)program_sql(self, &number,
-                      "SELECT epoch FROM products WHERE id = %" PRId64,
-                      self->role.product);
+    (void)SQL(&number, "SELECT epoch FROM products WHERE id = %" PRId64,
+              self->role.product);
     (void)snprintf(epoch, sizeof(epoch), "%" PRId64, number);
     if (program_redis(self, flag, sizeof(flag), get) == PROGRAM_OK &&
         (looks ? strcmp(flag, epoch) == 0 : strcmp(flag, "(nil)") != 0)) {
@@ -450,21 +418,20 @@ void lesson_order_flagged(struct program_actor *self)
 /* The units are back and the epoch is over at once, in one transaction. */
 void lesson_cancel_epoch(struct program_actor *self)
 {
-    if (program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
+    if (!SQL(NULL, "BEGIN IMMEDIATE"))
         return;
     if (give_back(self, 0))
-        (void)program_sql(
-            self, NULL,
-            "UPDATE products SET epoch = epoch + 1 WHERE id = %" PRId64,
-            self->role.product);
-    (void)program_sql(self, NULL, "COMMIT");
+        (void)SQL(NULL,
+                  "UPDATE products SET epoch = epoch + 1 WHERE id = %" PRId64,
+                  self->role.product);
+    (void)SQL(NULL, "COMMIT");
 }
 
 /* 41. Whatever is not a yes is told as a no. */
 void lesson_order_busy_is_no(struct program_actor *self)
 {
     if (deduct(self, 0) == PROGRAM_OK)
-        tell(program_insert(self, 0));
+        tell(insert(self, 0));
     else
         program_reply(ORDER_SOLD_OUT);
 }
@@ -507,10 +474,10 @@ void lesson_order_late(struct program_actor *self)
     struct lock_task lock;
     int64_t is_open = 0;
 
-    (void)program_sql(self, &is_open,
-                      "SELECT ends_ms = 0 OR ends_ms > %" PRId64
-                      " FROM products WHERE id = %" PRId64,
-                      now_ms(), self->role.product);
+    (void)SQL(&is_open,
+              "SELECT ends_ms = 0 OR ends_ms > %" PRId64
+              " FROM products WHERE id = %" PRId64,
+              now_ms(), self->role.product);
     if (!is_open) {
         program_reply(ORDER_SALE_ENDED);
         return;
@@ -535,18 +502,16 @@ static bool set_bill(struct program_actor *self, const char *status)
     int64_t is_open = 0, rows = 0;
 
     if (compares)
-        return program_sql(self, &rows,
-                           "UPDATE bills SET status = '%s' "
-                           "WHERE key = '%s' AND status = 'open'",
-                           status, self->role.key) == PROGRAM_OK &&
+        return SQL(&rows,
+                   "UPDATE bills SET status = '%s' "
+                   "WHERE key = '%s' AND status = 'open'",
+                   status, self->role.key) &&
                rows == 1;
-    return program_sql(self, &is_open,
-                       "SELECT status = 'open' FROM bills WHERE key = '%s'",
-                       self->role.key) == PROGRAM_OK &&
+    return SQL(&is_open, "SELECT status = 'open' FROM bills WHERE key = '%s'",
+               self->role.key) &&
            is_open &&
-           program_sql(self, NULL,
-                       "UPDATE bills SET status = '%s' WHERE key = '%s'",
-                       status, self->role.key) == PROGRAM_OK;
+           SQL(NULL, "UPDATE bills SET status = '%s' WHERE key = '%s'", status,
+               self->role.key);
 }
 
 /* Orders; then the customer pays. */
@@ -555,13 +520,11 @@ void lesson_pay(struct program_actor *self)
     program_order(self);
     if (turns_ending() || self->order.outcome != ORDER_PLACED)
         return;
-    (void)program_sql(self, NULL,
-                      "CREATE TABLE bills AS SELECT key, 'open' AS status, "
-                      "0 AS charged FROM orders");
+    (void)SQL(NULL, "CREATE TABLE bills AS SELECT key, 'open' AS status, "
+                    "0 AS charged FROM orders");
     if (set_bill(self, "paid"))
-        (void)program_sql(self, NULL,
-                          "UPDATE bills SET charged = 1 WHERE key = '%s'",
-                          self->role.key);
+        (void)SQL(NULL, "UPDATE bills SET charged = 1 WHERE key = '%s'",
+                  self->role.key);
     else
         turns_note("the bill is not open: nothing is charged");
 }

@@ -275,36 +275,31 @@ static bool read_wish(const json_t *wish, const char *path, struct args *args)
 }
 
 /* ANSWER is taken: a JSON object, which gets the game's ID; or a complaint. */
-static struct api_reply tell(enum visitors_status status, char *answer,
-                             const char *id)
+static struct api_reply tell(unsigned status, char *answer, const char *id)
 {
-    json_t *value = answer ? json_loads(answer, 0, NULL) : NULL;
     static const char complaint[] = "stockade: ";
     bool complains = answer && strncmp(answer, complaint, 10) == 0;
-    static const struct {
-        unsigned status;
-        const char *error;
-    } refusals[] = {
-        [VISITORS_FULL] = {503, "all games are taken: somebody has to end one"},
-        [VISITORS_BUSY] = {429, "others are running a load: wait for its end"},
-        [VISITORS_NONE] = {404, "this game is over: begin a new one"},
-        [VISITORS_BROKEN] = {500, "the game has ended by an error of its own"},
-    };
+    json_t *value = answer ? json_loads(answer, 0, NULL) : NULL;
     struct api_reply told;
 
-    if (value && (status == VISITORS_OK || json_object_get(value, "error"))) {
-        if (status == VISITORS_OK)
-            (void)json_object_set_new(value, "id", json_string(id));
-        told = reply(status == VISITORS_OK ? 200 : 422, value);
+    if (value && status == VISITORS_OK) {
+        (void)json_object_set_new(value, "id", json_string(id));
+        told = reply(200, json_incref(value));
+    } else if (json_object_get(value, "error")) {
+        told = reply(422, json_incref(value));
     } else if (value || complains) {
         told = refuse(422, complains ? answer + strlen(complaint)
                                      : "this is not played here");
-        json_decref(value);
+    } else if (status == VISITORS_FULL) {
+        told = refuse(status, "all games are taken: somebody has to end one");
+    } else if (status == VISITORS_BUSY) {
+        told = refuse(status, "others are running a load: wait for its end");
+    } else if (status == VISITORS_NONE) {
+        told = refuse(status, "this game is over: begin a new one");
     } else {
-        if (status == VISITORS_OK) /* it said something else */
-            status = VISITORS_BROKEN;
-        told = refuse(refusals[status].status, refusals[status].error);
+        told = refuse(500, "the game has ended by an error of its own");
     }
+    json_decref(value);
     free(answer);
     return told;
 }
@@ -317,16 +312,15 @@ static struct api_reply begin(const json_t *wish, const char *path)
     struct args args = {.n = 0};
     bool judges = strcmp(path, JUDGE) == 0;
     char id[VISITORS_ID_BYTES], *answer;
-    enum visitors_status status;
     struct api_reply told;
+    unsigned status;
 
     if (!read_wish(wish, path, &args))
         return refuse(422, args.error.text);
     if (judges)
         (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(
-        strcmp(path, RUNS) == 0 ? VISITORS_RUN : VISITORS_GAME,
-        (char *const *)args.argv, text_in(wish, "text"), id, &answer);
+    status = visitors_begin(strcmp(path, RUNS) == 0, (char *const *)args.argv,
+                            text_in(wish, "text"), id, &answer);
     if (judges && status == VISITORS_OK)
         (void)visitors_end(id);
     if (judges)
@@ -337,45 +331,42 @@ static struct api_reply begin(const json_t *wish, const char *path)
     return told;
 }
 
+static struct api_reply ask(const json_t *wish, const char *id)
+{
+    const char *command = text_in(wish, "command");
+    char *answer;
+    unsigned status;
+
+    if (!command || strpbrk(command, "\r\n"))
+        return refuse(422, "a game wants a \"command\", in one line");
+    status = visitors_ask(id, command, &answer);
+    return tell(status, answer, id);
+}
+
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
     bool is_beginning = false;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
-    enum visitors_status status;
     struct api_reply done;
-    const char *command;
-    char *answer;
     json_t *wish;
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
         return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
                                     "experiments", experiments(), "stops",
                                     stops(), "faults", faults()));
-    if (is_game && strcmp(method, "DELETE") == 0 &&
-        visitors_end(id) == VISITORS_OK)
-        return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
-        return tell(VISITORS_NONE, NULL, id);
+        return visitors_end(id) ? (struct api_reply){.status = 204}
+                                : tell(VISITORS_NONE, NULL, id);
     for (size_t i = 0; i < BEGINNINGS_N; i++)
         is_beginning |= strcmp(path, beginnings[i].path) == 0;
     if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
-    if (!json_is_object(wish)) {
-        json_decref(wish);
-        return refuse(400, "the body is no JSON object");
-    }
-    command = text_in(wish, "command");
-    if (!is_game) {
-        done = begin(wish, path);
-    } else if (!command || strpbrk(command, "\r\n")) {
-        done = refuse(422, "a game wants a \"command\", in one line");
-    } else {
-        status = visitors_ask(id, command, &answer);
-        done = tell(status, answer, id);
-    }
+    done = !json_is_object(wish) ? refuse(400, "the body is no JSON object")
+           : is_game             ? ask(wish, id)
+                                 : begin(wish, path);
     json_decref(wish);
     return done;
 }

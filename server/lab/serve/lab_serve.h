@@ -22,7 +22,7 @@ int lab_serve_main(int argc, char *argv[]);
  */
 
 enum {
-    VISITORS_MAX = 16, /* a search is one, too */
+    VISITORS_MAX = 16, /* a search is one, and a judge, too */
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 10, /* a game that nobody has asked for so long ends,
                                if its place is wanted */
@@ -31,17 +31,13 @@ enum {
         15, /* one that nobody has asked for so long has ended */
 };
 
-enum visitors_kind {
-    VISITORS_GAME, /* a search, and a judge, too */
-    VISITORS_RUN,
-};
-
-enum visitors_status {
-    VISITORS_OK,
-    VISITORS_FULL,   /* and all were asked something a moment ago */
-    VISITORS_BUSY,   /* there are as many runs as there may be */
-    VISITORS_NONE,   /* there is no such game, or none any more */
-    VISITORS_BROKEN, /* its process gave no answer, and is gone */
+/* What became of a call, as a status of HTTP. */
+enum {
+    VISITORS_OK = 200,
+    VISITORS_NONE = 404,   /* there is no such game, or none any more */
+    VISITORS_BUSY = 429,   /* there are as many runs as there may be */
+    VISITORS_BROKEN = 500, /* its process gave no answer, and is gone */
+    VISITORS_FULL = 503,   /* and all were asked something a moment ago */
 };
 
 /* Once, before all else, while there is one thread. False and a text. */
@@ -55,16 +51,15 @@ bool visitors_open(struct fail *error);
  * browsers that are killed say no goodbye, and a page whose game has ended plays the same
  * moves in a new one. */
 #define VISITORS_LOCK "mine.lock"
-enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
-                                    const char *text,
-                                    char id[VISITORS_ID_BYTES], char **answer);
+unsigned visitors_begin(bool is_run, char *const args[], const char *text,
+                        char id[VISITORS_ID_BYTES], char **answer);
 
 /* Sends LINE, which has no newline, and waits for the answer: to be freed; of
  * VISITORS_BROKEN as above. A run that is done has given its last one, and is gone. */
-enum visitors_status visitors_ask(const char *id, const char *line,
-                                  char **answer);
+unsigned visitors_ask(const char *id, const char *line, char **answer);
 
-enum visitors_status visitors_end(const char *id);
+/* False: there is no such game. */
+bool visitors_end(const char *id);
 
 /* Ends all: for good, because none can begin any more. */
 void visitors_close(void);

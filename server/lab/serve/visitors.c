@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +19,16 @@
 #include "server/base/clock.h"
 #include "server/lab/servers/folder.h"
 
-enum {
-    ANSWER_MS = 60000, /* a hint takes half of it at most */
-    ANSWER_BYTES_MAX = 1 << 20,
-    UNUSED_MS = VISITORS_UNUSED_S * 1000,
-    RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
-};
+enum { ANSWER_S = 60 }; /* a hint takes half of it at most */
 
 #define COMPLAINT "complaint" /* a game's standard error */
 
 /* One game. */
 struct visitor {
     uint64_t used_ms; /* 0 = never */
-    enum visitors_kind kind;
+    bool is_run;
     pid_t pid;                  /* 0 = no process */
-    int lines;                  /* its input and output */
+    FILE *lines;                /* its input and output, to be read from */
     bool is_busy;               /* a call has it: it has one conversation */
     char id[VISITORS_ID_BYTES]; /* "" = free */
 };
@@ -62,34 +55,44 @@ static void name_place(const struct visitor *visitor, const char *file,
                    file);
 }
 
+/* In the child, where nothing may be called that takes a lock. Signals are blocked here,
+ * and must not be in a game. */
+static _Noreturn void become(const char *place, int line, char *const args[])
+{
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (chdir(place) == 0 && dup2(line, STDIN_FILENO) >= 0 &&
+        dup2(line, STDOUT_FILENO) >= 0 &&
+        dup2(open(COMPLAINT, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
+             STDERR_FILENO) >= 0)
+        (void)execv("/proc/self/exe", args);
+    _exit(127);
+}
+
 static bool start(struct visitor *visitor, char *const args[])
 {
+    const struct timeval limit = {.tv_sec = ANSWER_S};
     char place[PATH_MAX];
-    sigset_t none;
     int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    (void)setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     name_place(visitor, "", place);
-    visitor->pid = fork();
-    /* In the child nothing may be called that takes a lock. Signals are blocked here, and
-     * must not be in a game. */
-    if (visitor->pid == 0) {
-        (void)sigemptyset(&none);
-        (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        if (chdir(place) == 0 && dup2(ends[1], STDIN_FILENO) >= 0 &&
-            dup2(ends[1], STDOUT_FILENO) >= 0 &&
-            dup2(open(COMPLAINT, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
-                 STDERR_FILENO) >= 0)
-            (void)execv("/proc/self/exe", args);
-        _exit(127);
-    }
+    visitor->lines = fdopen(ends[0], "r");
+    visitor->pid = visitor->lines ? fork() : -1;
+    if (visitor->pid == 0)
+        become(place, ends[1], args);
     (void)close(ends[1]);
-    visitor->lines = ends[0];
     if (visitor->pid > 0)
         return true;
     visitor->pid = 0;
-    (void)close(ends[0]);
+    if (visitor->lines)
+        (void)fclose(visitor->lines);
+    else
+        (void)close(ends[0]);
     return false;
 }
 
@@ -99,7 +102,7 @@ static void stop(struct visitor *visitor)
     char place[PATH_MAX];
 
     if (visitor->pid != 0) {
-        (void)close(visitor->lines);
+        (void)fclose(visitor->lines);
         (void)kill(visitor->pid, SIGTERM);
         while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -110,55 +113,46 @@ static void stop(struct visitor *visitor)
 }
 
 /* A line without its end, to be freed. NULL: there came none in time. */
-static char *read_line(int fd)
+static char *read_line(FILE *lines)
 {
-    struct pollfd input = {.fd = fd, .events = POLLIN};
-    uint64_t end_ms = clock_ms() + ANSWER_MS, now_ms;
-    char *text = malloc(ANSWER_BYTES_MAX);
-    ssize_t got = 1;
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t n = getline(&text, &room, lines);
 
-    for (size_t n = 0; text && got > 0 && n < ANSWER_BYTES_MAX;) {
-        now_ms = clock_ms();
-        if (now_ms >= end_ms || poll(&input, 1, (int)(end_ms - now_ms)) == 0)
-            break;
-        do
-            got = read(fd, text + n, ANSWER_BYTES_MAX - n);
-        while (got < 0 && errno == EINTR);
-        n += got > 0 ? (size_t)got : 0;
-        if (got > 0 && text[n - 1] == '\n') {
-            text[n - 1] = '\0';
-            return text;
-        }
+    if (n > 0 && text[n - 1] == '\n') {
+        text[n - 1] = '\0';
+        return text;
     }
     free(text);
     return NULL;
 }
 
-/* The first line on standard error, without its end, to be freed. NULL: there is none. */
-static char *read_complaint(const struct visitor *visitor)
+/* What VISITOR says next, be it on standard error. True: it is an answer. */
+static bool listen_to(const struct visitor *visitor, char **answer)
 {
-    char path[PATH_MAX], *text;
-    size_t len;
+    char path[PATH_MAX];
+    FILE *complaint;
 
+    *answer = read_line(visitor->lines);
+    if (*answer)
+        return true;
     name_place(visitor, "/" COMPLAINT, path);
-    text = (char *)file_read(path, &len);
-    if (text) {
-        text[len] = '\0';
-        text[strcspn(text, "\n")] = '\0';
+    complaint = fopen(path, "re");
+    if (complaint) {
+        *answer = read_line(complaint);
+        (void)fclose(complaint);
     }
-    return text;
+    return false;
 }
 
 /* ---- all of them -------------------------------------------------------- */
 
 /* The place of a new game, which is busy; NULL: there is none, and *STATUS says why. */
-static struct visitor *take_place(enum visitors_kind kind,
-                                  char id[VISITORS_ID_BYTES],
-                                  enum visitors_status *status)
+static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
+                                  unsigned *status)
 {
     struct visitor *place = NULL;
-    uint8_t dice[(VISITORS_ID_BYTES - 1) / 2];
-    uint64_t now_ms = clock_ms();
+    uint64_t dice[2], now_ms = clock_ms();
     unsigned runs = 0;
 
     *status = VISITORS_FULL;
@@ -167,25 +161,26 @@ static struct visitor *take_place(enum visitors_kind kind,
     (void)pthread_mutex_lock(&mutex);
     for (int i = 0; i < VISITORS_MAX && is_open; i++) {
         struct visitor *each = &visitors[i];
+        int64_t unused_ms = (int64_t)(now_ms - each->used_ms);
 
-        runs += each->id[0] && each->kind == VISITORS_RUN &&
-                now_ms <= each->used_ms + RUN_UNUSED_MS;
+        runs += each->id[0] && each->is_run &&
+                unused_ms <= 1000 * VISITORS_RUN_UNUSED_S;
         if (!each->is_busy &&
-            (!each->id[0] || now_ms > each->used_ms + UNUSED_MS) &&
+            (!each->id[0] || unused_ms > 1000 * VISITORS_UNUSED_S) &&
             (!place || each->used_ms < place->used_ms))
             place = each;
     }
-    if (kind == VISITORS_RUN && runs >= VISITORS_RUNS_MAX) {
+    if (is_run && runs >= VISITORS_RUNS_MAX) {
         *status = VISITORS_BUSY;
         place = NULL;
     }
-    for (size_t i = 0; i < sizeof(dice) && place; i++)
-        (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
     if (place) {
+        (void)snprintf(id, VISITORS_ID_BYTES, "%016" PRIx64 "%016" PRIx64,
+                       dice[0], dice[1]);
+        memcpy(place->id, id, VISITORS_ID_BYTES);
         place->is_busy = true;
         place->used_ms = now_ms;
-        place->kind = kind;
-        memcpy(id, place->id, VISITORS_ID_BYTES);
+        place->is_run = is_run;
     }
     (void)pthread_mutex_unlock(&mutex);
     return place;
@@ -226,12 +221,11 @@ static void leave(struct visitor *visitor, bool ends)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
-                                    const char *text,
-                                    char id[VISITORS_ID_BYTES], char **answer)
+unsigned visitors_begin(bool is_run, char *const args[], const char *text,
+                        char id[VISITORS_ID_BYTES], char **answer)
 {
-    enum visitors_status status;
-    struct visitor *visitor = take_place(kind, id, &status);
+    unsigned status;
+    struct visitor *visitor = take_place(is_run, id, &status);
     char place[PATH_MAX];
     bool good;
 
@@ -242,22 +236,16 @@ enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
     name_place(visitor, "", place);
     good = mkdir(place, 0700) == 0;
     name_place(visitor, "/" VISITORS_LOCK, place);
-    good = good && (!text || file_write(place, text, strlen(text))) &&
-           start(visitor, args);
-    if (good)
-        *answer = read_line(visitor->lines);
     /* A game that cannot be played says why, and ends. */
-    good = *answer &&
-           (kind == VISITORS_RUN ? strncmp(*answer, "{\"done\": ", 9) == 0
-                                 : strstr(*answer, "\"moves\"") != NULL);
-    if (!*answer)
-        *answer = read_complaint(visitor);
+    good = good && (!text || file_write(place, text, strlen(text))) &&
+           start(visitor, args) && listen_to(visitor, answer) &&
+           (is_run ? strncmp(*answer, "{\"done\": ", 9) == 0
+                   : strstr(*answer, "\"moves\"") != NULL);
     leave(visitor, !good);
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
-enum visitors_status visitors_ask(const char *id, const char *line,
-                                  char **answer)
+unsigned visitors_ask(const char *id, const char *line, char **answer)
 {
     struct visitor *visitor = find(id);
     bool good;
@@ -265,24 +253,20 @@ enum visitors_status visitors_ask(const char *id, const char *line,
     *answer = NULL;
     if (!visitor)
         return VISITORS_NONE;
-    if (dprintf(visitor->lines, "%s\n", line) > 0)
-        *answer = read_line(visitor->lines);
-    good = *answer != NULL;
-    if (!good)
-        *answer = read_complaint(visitor);
-    leave(visitor, !good || (visitor->kind == VISITORS_RUN &&
-                             strstr(*answer, "{\"done\": true") == *answer));
+    (void)dprintf(fileno(visitor->lines), "%s\n", line);
+    good = listen_to(visitor, answer);
+    leave(visitor, !good || (visitor->is_run &&
+                             strncmp(*answer, "{\"done\": true", 13) == 0));
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
-enum visitors_status visitors_end(const char *id)
+bool visitors_end(const char *id)
 {
     struct visitor *visitor = find(id);
 
-    if (!visitor)
-        return VISITORS_NONE;
-    leave(visitor, true);
-    return VISITORS_OK;
+    if (visitor)
+        leave(visitor, true);
+    return visitor != NULL;
 }
 
 void visitors_close(void)
