@@ -102,32 +102,9 @@ static void take_defaults(struct explore *explore)
         explore->bounds.seed = 1 + clock_us() % SEEDS;
 }
 
-/* The words behind the flags, which have to fit together. */
-static bool read_words(int n, char *words[], struct explore *explore,
-                       bool sets_stage)
-{
-    bool all = explore->all;
-
-    if (explore->asked && (!explore->json || all))
-        return fail_aloud("explore: -i goes with --json, of one LOCK");
-    if (!all && (explore->markdown || explore->only))
-        return fail_aloud("--markdown and --only go with --all");
-    if (explore->seed > 0 && explore->random_s == 0)
-        return fail_aloud("--seed goes with --random");
-    if (all && (explore->random_s > 0 || sets_stage))
-        return fail_aloud("--random and the stage's flags are of one LOCK: "
-                          "each row of --all has a stage of its own");
-    explore->scene.lock = words[0];
-    if (explore->help || n == (all ? 0 : 1))
-        return true;
-    fprintf(stderr, "usage: stockade explore [flags] LOCK, or --all; --help "
-                    "tells more\n");
-    return false;
-}
-
 static bool read_options(int argc, char *argv[], struct explore *explore)
 {
-    int no_reduction = 0, zh = 0, sets_stage = 0, c, i;
+    int no_reduction = 0, all = 0, zh = 0, sets_stage = 0, c, i;
     struct option flags[64] = {
         {"stages", required_argument, NULL, 'b'},
         {"seconds", required_argument, NULL, 'b'},
@@ -136,7 +113,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"no-reduction", no_argument, &no_reduction, 1},
         {"json", no_argument, &explore->json, 1},
         {"markdown", no_argument, &explore->markdown, 1},
-        {"all", no_argument, &explore->all, 1},
+        {"all", no_argument, &all, 1},
         {"only", required_argument, NULL, 'o'},
         {"zh", no_argument, &zh, DRAW_CHINESE},
         {"help", no_argument, &explore->help, 1},
@@ -162,7 +139,21 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     }
     explore->bounds.no_reduction = no_reduction;
     explore->look |= (unsigned)zh;
-    return read_words(argc - optind, argv + optind, explore, sets_stage);
+    explore->scene.lock = argv[optind];
+    if (explore->asked && (!explore->json || all))
+        return fail_aloud("explore: -i goes with --json, of one LOCK");
+    if (!all && (explore->markdown || explore->only))
+        return fail_aloud("--markdown and --only go with --all");
+    if (explore->seed > 0 && explore->random_s == 0)
+        return fail_aloud("--seed goes with --random");
+    if (all && (explore->random_s > 0 || sets_stage))
+        return fail_aloud("--random and the stage's flags are of one LOCK: "
+                          "each row of --all has a stage of its own");
+    if (explore->help || argc - optind == (all ? 0 : 1))
+        return true;
+    fprintf(stderr, "usage: stockade explore [flags] LOCK, or --all; --help "
+                    "tells more\n");
+    return false;
 }
 
 /* ---- the search ----------------------------------------------------------- */
@@ -175,34 +166,15 @@ static bool take_question(void)
     return fgets(line, sizeof(line), stdin) != NULL;
 }
 
-/* On a terminal, a line that rewrites itself. One that wraps could not be rewritten. */
-static void tell_progress(struct explore *explore,
-                          const struct search_result *result, uint64_t now_ms)
-{
-    char text[400] = "";
-    FILE *line = fmemopen(text, sizeof(text), "w");
-
-    if (!line)
-        return;
-    explore->told_ms = now_ms;
-    draw_say(line, explore->look,
-             "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
-             " a second%s",
-             explore->scene.lock, result->schedules,
-             explore->draws ? "of" : "all of", result->moves,
-             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
-             explore_worst(explore) ? ", found a way" : "");
-    (void)fclose(line);
-    fprintf(stderr, "\r\033[K%.*s",
-            (int)draw_fit(text, (size_t)draw_columns(stderr) - 1), text);
-}
-
+/* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
     static struct explore now;
     struct explore *explore = ctx;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    uint64_t now_ms = clock_ms();
+    uint64_t now_ms = clock_ms(), ms = now_ms - explore->began_ms;
+    char text[400] = "";
+    FILE *line;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && (explore->enough & 1u << i))
@@ -213,50 +185,47 @@ static bool on_progress(void *ctx, const struct search_result *result)
     if (explore->asked && poll(&input, 1, 0) > 0) {
         now = *explore;
         now.result = *result;
-        now.ms = now_ms - explore->began_ms;
+        now.ms = ms;
         return take_question() && explore_tell_json(&now, false);
     }
-    if (isatty(STDERR_FILENO) && now_ms >= explore->told_ms + PROGRESS_MS)
-        tell_progress(explore, result, now_ms);
+    if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS ||
+        !(line = fmemopen(text, sizeof(text), "w")))
+        return true;
+    explore->told_ms = now_ms;
+    draw_say(line, explore->look,
+             "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
+             " a second%s",
+             explore->scene.lock, result->schedules,
+             explore->draws ? "of" : "all of", result->moves,
+             result->schedules * 1000 / (ms + 1),
+             explore_worst(explore) ? ", found a way" : "");
+    (void)fclose(line);
+    /* A line that wraps could not be rewritten. */
+    fprintf(stderr, "\r\033[K%.*s",
+            (int)draw_fit(text, (size_t)draw_columns(stderr) - 1), text);
     return true;
 }
 
-/* Faults that a search has found beside the first. Its schedules count. */
-static void add(struct search_result *result, const struct search_result *more)
-{
-    result->schedules += more->schedules;
-    result->states += more->states;
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (more->faults[i].is_found && !result->faults[i].is_found)
-            result->faults[i] = more->faults[i];
-}
-
-/* Until UNTIL_MS, 0 = all; its schedules and its faults count. */
+/* Until UNTIL_MS, 0 = all; its schedules count, and the faults that it has found beside
+ * those of others. */
 static bool search(struct explore *explore, const struct search_bounds *bounds,
                    uint64_t until_ms, struct search_result *result,
                    struct fail *error)
 {
+    struct search_result *all = &explore->result;
     bool good;
 
     explore->until_ms = until_ms;
     good = search_run(&explore->scene, bounds, explore->stages, on_progress,
                       explore, result, error);
-    if (result != &explore->result)
-        add(&explore->result, result);
+    if (result == all)
+        return good;
+    all->schedules += result->schedules;
+    all->states += result->states;
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found && !all->faults[i].is_found)
+            all->faults[i] = result->faults[i];
     return good;
-}
-
-/* Each bound is BY's where that is more. False: none is. */
-static bool widen(struct search_bounds *bounds, const struct search_bounds *by)
-{
-    bool is_wider = false;
-
-    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        if (by->most[i] > bounds->most[i]) {
-            bounds->most[i] = by->most[i];
-            is_wider = true;
-        }
-    return is_wider;
 }
 
 bool explore_search(struct explore *explore, struct fail *error)
@@ -264,12 +233,17 @@ bool explore_search(struct explore *explore, struct fail *error)
     static struct search_result found;
     const struct search_result *result = &explore->result;
     struct search_bounds calm = explore->bounds, random = explore->bounds;
-    bool is_wider = explore->wide && widen(&random, explore->wide);
+    bool is_wider = false;
     bool in_parts = explore->seconds > 0 && explore->enough == 0 &&
                     !explore->asked && explore->random_s == 0;
     uint64_t quarter_ms = (uint64_t)explore->seconds * 250, end_ms, now_ms;
     bool good;
 
+    for (int i = 0; explore->wide && i < SEARCH_BOUNDS_N; i++)
+        if (explore->wide->most[i] > random.most[i]) {
+            random.most[i] = explore->wide->most[i];
+            is_wider = true;
+        }
     explore->began_ms = clock_ms();
     explore->calm = (struct search_result){.moves = 0};
     explore->at_random = 0;

@@ -28,7 +28,7 @@ struct explore {
     uint64_t began_ms, until_ms; /* of the search; 0 = it has no end */
     uint64_t told_ms;            /* its last line of progress */
     uint64_t ms;                 /* that the search took */
-    int json, markdown, all, help;
+    int json, markdown, help;
     bool asked;    /* with json: tells how far it is for each line of input */
     unsigned look; /* see draw.h */
     const char *flags; /* of a row of --all, "" or "--batched"; NULL = none */

@@ -15,7 +15,7 @@
 #include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { FLAGS_BYTES = 200, WHY_BYTES = 80 };
+enum { FLAGS_BYTES = 200 };
 
 /* Bounds for long programs, because a fault that stands late in them must be reached in
  * time: more troubles lead to more schedules, and not to longer ones. */
@@ -76,55 +76,43 @@ static const char *row_name(const struct explore *explore)
 static void tell_row(const struct explore *explore, const char *bounds)
 {
     const struct search_result *result = &explore->result;
-    bool first = true;
+    const char *before = "";
 
     printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        const char *word = stage_fault_word(i), *text;
-
         if (!result->faults[i].is_found)
             continue;
-        text = search_text(&result->faults[i]);
-        if (explore->markdown)
-            printf("%s %s `%s`", first ? "" : "<br>", word, text);
-        else
-            printf("%s %-16s '%s'\n", first ? "" : "                  ", word,
-                   text);
-        first = false;
+        printf(explore->markdown ? "%s %s `%s`" : "%s %-16s '%s'\n", before,
+               stage_fault_word(i), search_text(&result->faults[i]));
+        before = explore->markdown ? "<br>" : "                  ";
     }
-    if (explore->markdown) {
+    if (explore->markdown)
         printf("%s | %" PRIu64 ": %s%s%s |\n",
-               !first             ? ""
+               *before            ? ""
                : result->is_whole ? " none"
                                   : " none in those that were played",
                result->schedules, explore_extent(explore),
                bounds[0] ? "; " : "", bounds);
-    } else if (first) {
+    else if (!*before)
         printf(" %s\n", explore_verdict(explore));
-    }
 }
 
 /* "No" is an answer only if all schedules were played within bounds that reach what is
- * expected. Into WHY what was lacking; "": it is one. */
-static void why_no_answer(const struct explore *explore, char why[WHY_BYTES])
-{
-    (void)snprintf(why, WHY_BYTES, "%s",
-                   explore->result.is_whole ? "" : ", but not all was played");
-    for (int i = 0; i < SEARCH_BOUNDS_N && !why[0]; i++)
-        if (explore->bounds.most[i] < explore_bounds[i].expected)
-            (void)snprintf(why, WHY_BYTES,
-                           " with --%s %u: %u is enough to tell",
-                           explore_bounds[i].flag, explore->bounds.most[i],
-                           explore_bounds[i].expected);
-}
-
+ * expected. */
 static void compare(const struct explore *explore,
                     const struct expected *expected, struct tally *tally)
 {
     bool is_guarded = explore->scene.deduct != DEDUCT_NAIVE;
-    char why[WHY_BYTES];
+    char lacks[80] = "";
 
-    why_no_answer(explore, why);
+    if (!explore->result.is_whole)
+        (void)snprintf(lacks, sizeof(lacks), ", but not all was played");
+    for (int i = 0; i < SEARCH_BOUNDS_N && !lacks[0]; i++)
+        if (explore->bounds.most[i] < explore_bounds[i].expected)
+            (void)snprintf(lacks, sizeof(lacks),
+                           " with --%s %u: %u is enough to tell",
+                           explore_bounds[i].flag, explore->bounds.most[i],
+                           explore_bounds[i].expected);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const char *word = stage_fault_word(i);
         bool is_found = explore->result.faults[i].is_found;
@@ -133,14 +121,14 @@ static void compare(const struct explore *explore,
 
         if (is_found == breaks)
             continue;
-        if (!is_found && why[0])
+        if (!is_found && lacks[0])
             tally->unknown++;
         else
             tally->different++;
         fprintf(stderr,
                 "stockade: explore: %s: %s is %sexpected, and was %s%s\n",
                 row_name(explore), word, breaks ? "" : "not ",
-                is_found ? "found" : "not found", is_found ? "" : why);
+                is_found ? "found" : "not found", is_found ? "" : lacks);
     }
 }
 
@@ -159,35 +147,14 @@ static void take_flags(struct explore *explore, char *text)
     }
 }
 
-/* EXPLORE is a copy of what was asked, with the way's flags taken. */
-static void play_row(struct explore *explore, const struct way *way,
-                     struct tally *tally)
-{
-    const struct expected *expected = expected_of(explore->scene.lock);
-    struct fail error;
-
-    if (!expected)
-        (void)fail_with(&error, "no row in expected.txt");
-    if (!expected || !explore_search(explore, &error)) {
-        (void)fail_aloud("explore: %s: %s", row_name(explore), error.text);
-        tally->failed++;
-        return;
-    }
-    if (explore->json)
-        (void)explore_tell_json(explore, true);
-    else
-        tell_row(explore, way->bounds);
-    (void)fflush(stdout);
-    if (!stage_options_interrupted())
-        compare(explore, expected, tally);
-}
-
 static void play(const struct explore *asked, const struct way *way,
                  const char *lock, struct tally *tally)
 {
     static struct explore explore; /* what it has found takes room */
+    const struct expected *expected = expected_of(lock);
     char flags[FLAGS_BYTES], bounds[FLAGS_BYTES];
     const char *only = asked->only ? asked->only : "", *name;
+    struct fail error = {"no row in expected.txt"};
 
     explore = *asked;
     explore.scene.lock = lock;
@@ -208,23 +175,34 @@ static void play(const struct explore *asked, const struct way *way,
     (void)snprintf(bounds, sizeof(bounds), "%s", way->bounds);
     take_flags(&explore, flags);
     take_flags(&explore, bounds);
-    play_row(&explore, way, tally);
+    if (!expected || !explore_search(&explore, &error)) {
+        (void)fail_aloud("explore: %s: %s", row_name(&explore), error.text);
+        tally->failed++;
+        return;
+    }
+    if (explore.json)
+        (void)explore_tell_json(&explore, true);
+    else
+        tell_row(&explore, way->bounds);
+    (void)fflush(stdout);
+    if (!stage_options_interrupted())
+        compare(&explore, expected, tally);
 }
 
 static bool is_of(const struct way *way, const char *lock)
 {
     const struct expected *expected = expected_of(lock);
 
-    /* One without a row is an error. */
-    if (strcmp(way->locks, "every") == 0)
-        return !expected || expected->faults;
-    if (!expected || !expected->faults)
+    if (!expected) /* which is an error */
+        return strcmp(way->locks, "every") == 0;
+    if (!expected->faults)
         return false;
     if (strcmp(way->locks, "right") == 0)
         return strcmp(expected->faults, "oversold") == 0 ||
                strcmp(expected->faults, "oversold late-change") == 0 ||
                expected->faults[0] == '\0';
-    return expected_has_word(way->locks, lock);
+    return strcmp(way->locks, "every") == 0 ||
+           expected_has_word(way->locks, lock);
 }
 
 /* Hours for nobody, if the output goes nowhere. */

@@ -99,28 +99,21 @@ static bool is_plain(struct stage_move move)
     return strchr("sei+", move.kind) || (move.actor == -1 && move.kind == '^');
 }
 
-/* The index of the plain move of the highest rank; -1 = there is none. */
-static int first_in_rank(const struct player *p, const bool allowed[])
+/* The index of one of the moves that are ALLOWED: of the plain ones the first in rank, of
+ * troubles any; -1 = there is none. */
+static int pick(struct player *p, const bool allowed[], bool plain)
 {
-    int first = -1;
-
-    for (int i = 0; i < p->at.moves_n; i++)
-        if (allowed[i] && is_plain(p->at.moves[i]) &&
-            (first < 0 || p->ranks[rank_of(p->at.moves[i])] >
-                              p->ranks[rank_of(p->at.moves[first])]))
-            first = i;
-    return first;
-}
-
-static int any_trouble(struct player *p, const bool allowed[])
-{
-    int chosen = -1;
+    const struct stage_move *moves = p->at.moves;
+    int picked = -1;
     unsigned n = 0;
 
     for (int i = 0; i < p->at.moves_n; i++)
-        if (allowed[i] && !is_plain(p->at.moves[i]) && draw_below(p, ++n) == 0)
-            chosen = i;
-    return chosen;
+        if (allowed[i] && is_plain(moves[i]) == plain &&
+            (plain ? picked < 0 || p->ranks[rank_of(moves[i])] >
+                                       p->ranks[rank_of(moves[picked])]
+                   : draw_below(p, ++n) == 0))
+            picked = i;
+    return picked;
 }
 
 /* The index of the next move; -1: the schedule is over. */
@@ -128,20 +121,20 @@ static int choose(struct player *p)
 {
     bool allowed[STAGE_ENABLED_MAX];
     struct search_node child;
-    int chosen = -1, first;
+    int picked = -1;
 
     for (unsigned i = 0; i < p->at.moves_n; i++)
         allowed[i] = search_child(&p->shared->bounds, &p->at, i, &child);
     if (p->troubles >> p->played.n & 1)
-        chosen = any_trouble(p, allowed);
-    if (chosen >= 0)
-        return chosen;
-    first = first_in_rank(p, allowed);
-    if (first >= 0 && p->changes >> p->played.n & 1) {
-        p->ranks[rank_of(p->at.moves[first])] = --p->lowest;
-        first = first_in_rank(p, allowed);
+        picked = pick(p, allowed, false);
+    if (picked >= 0)
+        return picked;
+    picked = pick(p, allowed, true);
+    if (picked >= 0 && p->changes >> p->played.n & 1) {
+        p->ranks[rank_of(p->at.moves[picked])] = --p->lowest;
+        picked = pick(p, allowed, true);
     }
-    return first >= 0 ? first : any_trouble(p, allowed);
+    return picked >= 0 ? picked : pick(p, allowed, false);
 }
 
 static bool begin(struct player *p)
@@ -286,53 +279,37 @@ bool random_shorten(struct stage *stage, unsigned fault,
     return !error->text[0];
 }
 
-/* ---- what was met --------------------------------------------------------- */
+/* ---- all stages ------------------------------------------------------------- */
 
-/* Shortens what nobody has met before. */
-static void note_faults(struct player *p)
-{
-    const struct search_found played = p->played;
-    unsigned faults = p->at.faults;
-
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N && !p->error->text[0]; i++) {
-        struct search_found found = played;
-
-        if (!(faults & (1u << i)) ||
-            atomic_fetch_or(&p->shared->claimed, 1u << i) & (1u << i))
-            continue;
-        if (!random_shorten(p->stage, i, &found, p->error))
-            return;
-        p->shared->faults[i] = found;
-        p->shared->faults[i].is_found = true;
-    }
-}
-
+/* What nobody has met before is shortened. */
 static void play(struct player *p, uint64_t number)
 {
-    unsigned longest, known;
+    struct search_shared *shared = p->shared;
+    unsigned longest = atomic_load(&shared->longest);
 
     draw_schedule(p, number);
     if (!begin(p))
         return;
-    while (move_on(p)) {
-        known = atomic_load(&p->shared->claimed);
-        if (p->at.faults & ~known) {
-            note_faults(p);
-            break;
-        }
-        if (search_is_end(&p->shared->bounds, &p->at))
-            break;
+    while (move_on(p) && !(p->at.faults & ~atomic_load(&shared->claimed)) &&
+           !search_is_end(&shared->bounds, &p->at))
+        continue;
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N && !p->error->text[0]; i++) {
+        struct search_found found = p->played;
+        unsigned bit = 1u << i;
+
+        found.is_found = true;
+        if ((p->at.faults & bit) &&
+            !(atomic_fetch_or(&shared->claimed, bit) & bit) &&
+            random_shorten(p->stage, i, &found, p->error))
+            shared->faults[i] = found;
     }
-    longest = atomic_load(&p->shared->longest);
     while (p->played.n > longest &&
-           !atomic_compare_exchange_weak(&p->shared->longest, &longest,
+           !atomic_compare_exchange_weak(&shared->longest, &longest,
                                          (unsigned)p->played.n))
         continue;
-    atomic_fetch_add(&p->shared->moves, p->played.n);
-    atomic_fetch_add(&p->shared->schedules, 1);
+    atomic_fetch_add(&shared->moves, p->played.n);
+    atomic_fetch_add(&shared->schedules, 1);
 }
-
-/* ---- all stages ------------------------------------------------------------- */
 
 bool random_work(struct search_shared *shared, struct stage *stage,
                  struct fail *error)

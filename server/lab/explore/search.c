@@ -90,50 +90,33 @@ static bool play_queue(struct search *search, struct fail *error)
     return await(search, error);
 }
 
-/* One more stage. */
-static bool add_stage(struct search *search, struct fail *error)
-{
-    unsigned i = search->stages_n;
-    int ends[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return fail_with(error, "no process for a stage: %s", strerror(errno));
-    search->pids[i] = child_fork(SIGKILL);
-    search->lines[i].fd = ends[0];
-    if (search->pids[i] == 0) {
-        for (unsigned j = 0; j <= i; j++)
-            (void)close(search->lines[j].fd);
-        search_stage_main(search->shared, i, ends[1]);
-    }
-    (void)close(ends[1]);
-    if (search->pids[i] > 0) {
-        search->stages_n++;
-        return true;
-    }
-    (void)close(ends[0]);
-    return fail_with(error, "no process for a stage: %s", strerror(errno));
-}
-
 /* Opens N stages, 0 = one for each processor, and plays the root. False: ERROR says why;
- * they are to be closed all the same. */
+ * those that there are have to be closed all the same. */
 static bool open_stages(struct search *search, unsigned n, struct fail *error)
 {
     if (n == 0)
         n = search_processors(-1);
-    while (search->stages_n < n && search->stages_n < SEARCH_STAGES_MAX)
-        if (!add_stage(search, error))
-            return false;
-    return await(search, error);
-}
+    while (search->stages_n < n && search->stages_n < SEARCH_STAGES_MAX) {
+        unsigned i = search->stages_n;
+        int ends[2];
 
-static void close_stages(struct search *search)
-{
-    search->shared->stop = true;
-    for (unsigned i = 0; i < search->stages_n; i++)
-        (void)close(search->lines[i].fd);
-    for (unsigned i = 0; i < search->stages_n; i++)
-        while (waitpid(search->pids[i], NULL, 0) < 0 && errno == EINTR)
-            continue;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+            return fail_with(error, "no socket for a stage: %s",
+                             strerror(errno));
+        search->lines[i].fd = ends[0];
+        search->pids[i] = child_fork(SIGKILL);
+        if (search->pids[i] == 0) {
+            for (unsigned j = 0; j <= i; j++)
+                (void)close(search->lines[j].fd);
+            search_stage_main(search->shared, i, ends[1]);
+        }
+        (void)close(ends[1]);
+        search->stages_n++;
+        if (search->pids[i] < 0)
+            return fail_with(error, "no process for a stage: %s",
+                             strerror(errno));
+    }
+    return await(search, error);
 }
 
 /* ---- in their order --------------------------------------------------------- */
@@ -212,26 +195,9 @@ static bool run(struct search *search, struct fail *error)
 
 /* ---- confirmed ---------------------------------------------------------- */
 
-/* Whether PLAYED comes out again where nobody has played before: what actors keep from one
- * schedule to the next would be a fault of ours. */
-static bool is_fault_again(const struct stage_scene *scene,
-                           const struct search_found *played,
-                           enum stage_fault fault, struct fail *error)
-{
-    struct stage *stage = stage_open(scene, error);
-    bool good = stage != NULL;
-    unsigned faults = 0;
-
-    for (size_t i = 0; good && i < played->n; i++) {
-        good = stage_move(stage, played->moves[i], error);
-        faults = stage_faults(stage);
-    }
-    stage_close(stage);
-    return good && (faults & (1u << fault));
-}
-
-/* Plays what was found once more in fresh processes, and takes back what does not come
- * out again. False and a text: that was so. */
+/* Plays what was found once more in fresh processes, and takes back what does not come out
+ * again: what actors keep from one schedule to the next would be a fault of ours. False and
+ * a text: that was so. */
 static bool confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
                     struct search_result *result, struct fail *error)
@@ -241,12 +207,21 @@ static bool confirm(const struct stage_scene *scene,
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &result->faults[i], all;
         struct fail why = {"it does not break"};
+        struct stage *stage;
+        unsigned faults = 0;
 
+        if (!found->is_found)
+            continue;
         all.n = bounds->from_n + found->n;
         memcpy(all.moves, bounds->from, sizeof(all.moves));
         memcpy(all.moves + bounds->from_n, found->moves,
                found->n * sizeof(found->moves[0]));
-        if (!found->is_found || is_fault_again(scene, &all, i, &why))
+        stage = stage_open(scene, &why);
+        for (size_t j = 0; stage && j < all.n; j++)
+            faults =
+                stage_move(stage, all.moves[j], &why) ? stage_faults(stage) : 0;
+        stage_close(stage);
+        if (faults & (1u << i))
             continue;
         (void)fail_with(
             error,
@@ -301,7 +276,13 @@ bool search_run(const struct stage_scene *scene,
         return fail_with(error, "no memory for the search");
     good = open_stages(&search, stages, error) && run(&search, error);
     result->is_whole = good && !search.shared->stop;
-    close_stages(&search);
+    search.shared->stop = true;
+    for (unsigned i = 0; i < search.stages_n; i++)
+        (void)close(search.lines[i].fd);
+    for (unsigned i = 0; i < search.stages_n; i++)
+        while (search.pids[i] > 0 && waitpid(search.pids[i], NULL, 0) < 0 &&
+               errno == EINTR)
+            continue;
     (void)munmap(search.shared, sizeof(*search.shared));
     free(search.seen.places);
     return good && confirm(scene, bounds, result, error);

@@ -141,6 +141,7 @@ json_t *game_json(const struct game *game, unsigned look)
 
 /* ---- hint --------------------------------------------------------------- */
 
+/* A search for faults, up to an end. */
 struct hunt {
     unsigned goal;
     uint64_t ends_ms;
@@ -154,8 +155,7 @@ static enum stage_fault nearest(const struct hunt *hunt,
     enum stage_fault best = STAGE_FAULT_N;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (faults[i].is_found && faults[i].n > 0 &&
-            (hunt->goal == 0 || (hunt->goal & 1u << i)) &&
+        if (faults[i].is_found && faults[i].n > 0 && (hunt->goal & 1u << i) &&
             (best == STAGE_FAULT_N || faults[i].n < faults[best].n))
             best = i;
     return best;
@@ -181,9 +181,10 @@ bool game_hint(struct game *game, const struct game_goal *goal,
 {
     struct search_bounds bounds =
         goal->bounds ? *goal->bounds : game_hint_bounds;
-    struct hunt hunt = {goal->faults, clock_ms() + HINT_MS};
+    struct hunt hunt = {goal->faults ? goal->faults : ~0u,
+                        clock_ms() + HINT_MS};
 
-    bounds.passes = game->verdict.faults | (goal->faults ? ~goal->faults : 0);
+    bounds.passes = game->verdict.faults | ~hunt.goal;
     bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));
     (void)give_up(game);

@@ -26,8 +26,12 @@ static const char KEYS[] = "123456789efghijkmnoprstvwxyzABCDEGHIJKMNOQSTUVWXYZ";
 struct hand {
     struct game game;
     const struct game_goal *goal;
+    unsigned look;
     unsigned reached; /* the moves of it; 0 = not yet */
 };
+
+/* To the player. */
+#define SAY(...) draw_say(stdout, hand->look, __VA_ARGS__)
 
 /* ---- keys --------------------------------------------------------------- */
 
@@ -57,36 +61,31 @@ static int read_key(void)
     return key;
 }
 
-/* ---- what there is ------------------------------------------------------ */
-
-/* Those that were not in BEFORE. A remark is a mark of the move that was drawn. */
-static void tell_new_faults(struct hand *hand, unsigned before)
-{
-    struct stage_verdict verdict = hand->game.verdict;
-
-    verdict.faults &= ~before;
-    verdict.remarks = 0;
-    if (verdict.faults)
-        draw_verdict(stdout, &verdict, false, hand->game.look);
-    if ((verdict.faults & hand->goal->faults) == 0)
-        return;
-    draw_say(stdout, hand->game.look, "you have done it in %zu moves\n",
-             hand->game.n);
-    if (hand->reached == 0)
-        hand->reached = (unsigned)hand->game.n;
-}
-
 /* ---- turns -------------------------------------------------------------- */
 
+/* Faults are told that were not there before. A remark is a mark of the move that was
+ * drawn. */
 static void make_move(struct hand *hand, struct stage_move move)
 {
     struct game *game = &hand->game;
-    unsigned faults = game->verdict.faults;
+    unsigned before = game->verdict.faults;
+    struct stage_verdict news;
 
-    if (game_move(game, move))
-        tell_new_faults(hand, faults);
-    else if (game->stage)
-        draw_say(stdout, hand->game.look, "%s\n", game->error.text);
+    if (!game_move(game, move)) {
+        if (game->stage)
+            SAY("%s\n", game->error.text);
+        return;
+    }
+    news = game->verdict;
+    news.faults &= ~before;
+    news.remarks = 0;
+    if (news.faults)
+        draw_verdict(stdout, &news, false, hand->look);
+    if ((news.faults & hand->goal->faults) == 0)
+        return;
+    SAY("you have done it in %zu moves\n", game->n);
+    if (hand->reached == 0)
+        hand->reached = (unsigned)game->n;
 }
 
 static void give_hint(struct hand *hand)
@@ -99,25 +98,23 @@ static void give_hint(struct hand *hand)
                                   : "nothing breaks";
     char text[4];
 
-    draw_say(stdout, hand->game.look, "searching\n");
+    SAY("searching\n");
     (void)fflush(stdout);
     if (!game_hint(&hand->game, hand->goal, &hint))
         return;
     if (hint.fault != STAGE_FAULT_N)
-        draw_say(stdout, hand->game.look, "hint: %s; %zu moves from here: %s\n",
-                 stage_move_text(hint.way.moves[0], text), hint.way.n,
-                 stage_fault_text(hint.fault));
+        SAY("hint: %s; %zu moves from here: %s\n",
+            stage_move_text(hint.way.moves[0], text), hint.way.n,
+            stage_fault_text(hint.fault));
+    else if (!hint.result.is_whole)
+        SAY("%s from here in the %" PRIu64
+            " schedules that were played; there are more\n",
+            none, hint.result.schedules);
     else
-        draw_say(stdout, hand->game.look,
-                 !hint.result.is_whole
-                     ? "%s from here in the %" PRIu64
-                       " schedules that were played; there are more\n"
-                 : hand->goal->bounds ? "%s from here in %" PRIu64
-                                        " schedules: all within these bounds\n"
-                                      : "%s from here in %" PRIu64
-                                        " schedules: all with " GAME_HINT_BOUNDS
-                                        "\n",
-                 none, hint.result.schedules);
+        SAY("%s from here in %" PRIu64 " schedules: %s\n", none,
+            hint.result.schedules,
+            hand->goal->bounds ? "all within these bounds"
+                               : "all with " GAME_HINT_BOUNDS);
 }
 
 /* ---- a game ------------------------------------------------------------- */
@@ -139,12 +136,11 @@ static bool take_turn(struct hand *hand)
         if (text[1] != '\0')
             keys[i] = *next++;
         printf("  %c  %-3s ", keys[i], text);
-        draw_say(stdout, hand->game.look, "%s",
-                 game_phrase(&view, moves[i], phrase));
+        SAY("%s", game_phrase(&view, moves[i], phrase));
         putchar('\n');
     }
-    draw_say(stdout, hand->game.look, n > 0 ? "your move" : "no move is left");
-    draw_say(stdout, hand->game.look, " (u back, ? hint, q end)");
+    SAY(n > 0 ? "your move" : "no move is left");
+    SAY(" (u back, ? hint, q end)");
     printf(": ");
     key = read_key();
     printf("%c\n", key);
@@ -153,13 +149,13 @@ static bool take_turn(struct hand *hand)
     if (i < n)
         make_move(hand, moves[i]);
     else if (key == KEY_UNDO && hand->game.n == 0)
-        draw_say(stdout, hand->game.look, "this is the start\n");
+        SAY("this is the start\n");
     else if (key == KEY_UNDO)
         (void)game_back(&hand->game, hand->game.n - 1);
     else if (key == KEY_HINT)
         give_hint(hand);
     else if (key != KEY_QUIT)
-        draw_say(stdout, hand->game.look, "there is no such move now\n");
+        SAY("there is no such move now\n");
     return key != KEY_QUIT;
 }
 
@@ -186,7 +182,7 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     struct termios before;
     bool is_terminal;
 
-    hand = (struct hand){.goal = goal};
+    hand = (struct hand){.goal = goal, .look = look};
     stage_options_catch_signals();
     is_terminal = begin_keys(&before);
     if (game_open(game, scene, stdout, look | DRAW_NO_MOVES)) {

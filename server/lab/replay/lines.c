@@ -65,40 +65,32 @@ static bool answer(struct lines *lines, bool has_failed)
 /* ---- commands ----------------------------------------------------------- */
 
 /* False and an error of the game; without a stage it is over. */
-static bool move(struct game *game, const char *schedule)
+static bool obey(struct lines *lines, char *line)
 {
+    struct game *game = &lines->game;
     struct stage_move moves[STAGE_MOVES_MAX];
-    int n = stage_parse(schedule, moves, &game->error);
+    unsigned long back;
+    char more;
+    int n;
 
+    line[strcspn(line, "\r\n")] = '\0';
+    lines->has_hint =
+        strcmp(line, "hint") == 0 && game_hint(game, lines->goal, &lines->hint);
+    if (strcmp(line, "hint") == 0)
+        return lines->has_hint;
+    if (strncmp(line, "back ", 5) == 0)
+        return (sscanf(line + 5, "%3lu%c", &back, &more) == 1 &&
+                back <= game->n)
+                   ? game_back(game, back)
+                   : fail_with(&game->error, "there are not so many moves");
+    if (strncmp(line, "move ", 5) != 0)
+        return fail_with(&game->error,
+                         "a line is: move MOVES, back N, or hint");
+    n = stage_parse(line + 5, moves, &game->error);
     for (int i = 0; i < n; i++)
         if (!game_move(game, moves[i]))
             return false;
     return n >= 0;
-}
-
-static bool back(struct game *game, const char *number)
-{
-    char *end;
-    unsigned long n = strtoul(number, &end, 10);
-
-    if (end == number || *end || n > game->n)
-        return fail_with(&game->error, "there are not so many moves");
-    return game_back(game, n);
-}
-
-static bool obey(struct lines *lines, char *line)
-{
-    lines->has_hint = false;
-    line[strcspn(line, "\r\n")] = '\0';
-    if (strncmp(line, "move ", 5) == 0)
-        return move(&lines->game, line + 5);
-    if (strncmp(line, "back ", 5) == 0)
-        return back(&lines->game, line + 5);
-    if (strcmp(line, "hint") != 0)
-        return fail_with(&lines->game.error,
-                         "a line is: move MOVES, back N, or hint");
-    lines->has_hint = game_hint(&lines->game, lines->goal, &lines->hint);
-    return lines->has_hint;
 }
 
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],

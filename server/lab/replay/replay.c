@@ -17,18 +17,18 @@
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
 
-struct replay {
+static struct {
     struct stage_scene scene;
     struct stage_move moves[STAGE_MOVES_MAX];
     size_t n;      /* moves to be played */
     int64_t until; /* --until; -1 = all */
-    bool json, help, by_hand;
+    int json, help, by_hand;
     unsigned look;
-    const char *save;   /* --save FILE; or NULL */
-    const char *svg;    /* --svg FILE; or NULL */
-    char *const *files; /* to draw instead */
-    size_t files_n;     /* 0 = a schedule is played */
-};
+    const char *save; /* --save FILE; or NULL */
+    const char *svg;  /* --svg FILE; or NULL */
+    char **files;     /* to draw instead */
+    size_t files_n;   /* 0 = a schedule is played */
+} replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
 static const char help[] =
 #include "server/lab/help/replay.txt.inc"
@@ -46,95 +46,75 @@ static bool is_file(const char *word)
            (!dlock_strategy_find(word) && access(word, F_OK) == 0);
 }
 
-/* The words after the flags: a lock and a schedule, or files to be drawn. */
-static bool read_words(int n, char *words[], struct replay *replay)
+/* The words behind the flags: a lock and a schedule, or files to be drawn. */
+static bool read_words(int n, char *words[])
 {
     struct fail error;
     int moves;
 
     if (n >= 1 && n <= REPLAY_FILES_MAX && is_file(words[0])) {
-        replay->files = words;
-        replay->files_n = (size_t)n;
-        if (!replay->json && !replay->save && !replay->svg)
-            return true;
-        return fail_aloud("replay: --json, --save and --svg go with a "
+        replay.files = words;
+        replay.files_n = (size_t)n;
+        return (!replay.json && !replay.save && !replay.svg) ||
+               fail_aloud("replay: --json, --save and --svg go with a "
                           "schedule; a FILE has JSON in it already");
     }
-    if (replay->by_hand && (replay->save || replay->svg))
+    if (replay.by_hand && (replay.save || replay.svg))
         return fail_aloud("replay: -i is without --save and --svg; its "
                           "schedule can be played with them");
-    if (n > 2 && !replay->by_hand)
+    if (n > 2 && !replay.by_hand)
         return fail_aloud(
             "replay: a schedule has quotes around it: '%s %s ...'", words[1],
             words[2]);
-    if (n != 2 && !(n == 1 && replay->by_hand)) {
+    if (n != 2 && !(n == 1 && replay.by_hand)) {
         fprintf(stderr,
                 "usage: stockade replay [flags] LOCK 'SCHEDULE' | -i LOCK | "
                 "FILE [FILE]; --help tells more\n");
         return false;
     }
-    replay->scene.lock = words[0];
-    moves = stage_parse(n == 2 ? words[1] : "", replay->moves, &error);
+    replay.scene.lock = words[0];
+    moves = stage_parse(n == 2 ? words[1] : "", replay.moves, &error);
     if (moves < 0)
         return fail_aloud("replay: %s", error.text);
-    replay->n = (size_t)moves;
-    if (replay->until >= 0 && (size_t)replay->until < replay->n)
-        replay->n = (size_t)replay->until;
+    replay.n = (size_t)moves;
+    if (replay.until >= 0 && (size_t)replay.until < replay.n)
+        replay.n = (size_t)replay.until;
     return true;
 }
 
-static bool read_options(int argc, char *argv[], struct replay *replay)
+static bool read_options(int argc, char *argv[])
 {
+    static int zh;
     static struct option flags[32] = {
         {"until", required_argument, NULL, 'u'},
-        {"json", no_argument, NULL, 'j'},
+        {"json", no_argument, &replay.json, 1},
         {"svg", required_argument, NULL, 'v'},
         {"save", required_argument, NULL, 's'},
-        {"zh", no_argument, NULL, 'z'},
-        {"help", no_argument, NULL, 'h'},
+        {"zh", no_argument, &zh, DRAW_CHINESE},
+        {"help", no_argument, &replay.help, 1},
     };
     int c, i;
 
     (void)stage_options_add(flags);
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == 's')
-            replay->save = optarg;
+            replay.save = optarg;
         if (c == 'v')
-            replay->svg = optarg;
-        replay->json = replay->json || c == 'j';
-        replay->look |= c == 'z' ? DRAW_CHINESE : 0;
-        replay->help = replay->help || c == 'h';
-        replay->by_hand = replay->by_hand || c == 'i';
+            replay.svg = optarg;
+        replay.help |= c == 'h';
+        replay.by_hand |= c == 'i';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
         /* --until counts events of a live instance, and there are many. */
         if (c == '?' ||
             (c == 'u' && !stage_options_number("until", optarg, 0, INT32_MAX,
-                                               &replay->until)) ||
+                                               &replay.until)) ||
             (c == 'c' &&
-             !stage_options_take(&replay->scene, flags[i].name, optarg)))
+             !stage_options_take(&replay.scene, flags[i].name, optarg)))
             return false;
     }
-    return replay->help || read_words(argc - optind, argv + optind, replay);
-}
-
-/* The verdict and the state, for people or for a program. */
-static void tell(const struct replay *replay, const struct game *game)
-{
-    static struct stage_view view;
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(game->stage, moves);
-    char text[4 * STAGE_ENABLED_MAX];
-
-    if (replay->json) {
-        draw_json_line(stdout, game_json(game, 0));
-        return;
-    }
-    stage_look(game->stage, &view);
-    draw_verdict(stdout, &game->verdict, view.over, replay->look);
-    if (n > 0)
-        draw_say(stdout, replay->look, "moves now: %s\n",
-                 stage_text(moves, n, text, sizeof(text)));
+    replay.look |= (unsigned)zh;
+    return replay.help || read_words(argc - optind, argv + optind);
 }
 
 /* Into the file that FLAG names; NULL: there is none. */
@@ -147,24 +127,36 @@ static bool save(const struct game *game, const char *flag, const char *path,
            fail_aloud("replay: %s: %s", flag, error.text);
 }
 
-static int run(struct replay *replay)
+static int run(void)
 {
     static struct game game;
+    static struct stage_view view;
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    char text[4 * STAGE_ENABLED_MAX];
     bool played, saved;
+    size_t n;
 
     stage_options_catch_signals();
-    if (!game_open(&game, &replay->scene, replay->json ? NULL : stdout,
-                   replay->look))
+    if (!game_open(&game, &replay.scene, replay.json ? NULL : stdout,
+                   replay.look))
         return fail_to_run("replay: %s", game.error.text);
     game_draw(&game);
-    played = game_play(&game, replay->moves, replay->n);
-    if (!stage_is_broken(game.stage))
-        tell(replay, &game);
+    played = game_play(&game, replay.moves, replay.n);
+    if (replay.json && !stage_is_broken(game.stage)) {
+        draw_json_line(stdout, game_json(&game, 0));
+    } else if (!stage_is_broken(game.stage)) {
+        n = stage_enabled(game.stage, moves);
+        stage_look(game.stage, &view);
+        draw_verdict(stdout, &game.verdict, view.over, replay.look);
+        if (n > 0)
+            draw_say(stdout, replay.look, "moves now: %s\n",
+                     stage_text(moves, n, text, sizeof(text)));
+    }
     (void)fflush(stdout);
     if (!played)
         (void)fail_aloud("replay: move %zu: %s", game.n + 1, game.error.text);
-    saved = save(&game, "--save", replay->save, game_write_timeline);
-    saved = save(&game, "--svg", replay->svg, game_write_svg) && saved;
+    saved = save(&game, "--save", replay.save, game_write_timeline);
+    saved = save(&game, "--svg", replay.svg, game_write_svg) && saved;
     game_close(&game);
     return !played || !saved          ? COULD_NOT_RUN
            : game.verdict.faults != 0 ? BROKEN
@@ -173,12 +165,11 @@ static int run(struct replay *replay)
 
 int replay_main(int argc, char *argv[])
 {
-    struct fail error;
     static const struct game_goal whatever = {.faults = 0};
-    static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
+    struct fail error;
 
     replay.look = draw_look();
-    if (!read_options(argc, argv, &replay))
+    if (!read_options(argc, argv))
         return COULD_NOT_RUN;
     if (replay.help) {
         fputs(help, stdout);
@@ -190,15 +181,13 @@ int replay_main(int argc, char *argv[])
     if (!expected_lock(replay.scene.lock, &error)) {
         if (!replay.by_hand || !replay.json)
             return fail_to_run("%s", error.text);
-        draw_json_error(error.text,
-                        replay.look); /* who plays by lines reads it */
+        draw_json_error(error.text, replay.look); /* for who plays by lines */
         return COULD_NOT_RUN;
     }
-    if (replay.by_hand && replay.json)
-        return lines_play(&replay.scene, replay.moves, replay.n, &whatever,
-                          replay.look);
-    if (replay.by_hand)
-        return hand_play(&replay.scene, replay.moves, replay.n, &whatever,
-                         replay.look, NULL);
-    return run(&replay);
+    if (!replay.by_hand)
+        return run();
+    return replay.json ? lines_play(&replay.scene, replay.moves, replay.n,
+                                    &whatever, replay.look)
+                       : hand_play(&replay.scene, replay.moves, replay.n,
+                                   &whatever, replay.look, NULL);
 }

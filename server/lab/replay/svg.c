@@ -16,6 +16,7 @@ enum {
     LINE_H = 18,
     GAP_H = 4, /* between two steps */
     BAR_W = 4,
+    TOP = EDGE + 3 * LINE_H / 2, /* of the lanes, below the heading */
 };
 
 static const char style[] =
@@ -27,11 +28,9 @@ static int lane_x(unsigned actor)
     return EDGE + MOVE_W + TIME_W + (int)actor * LANE_W;
 }
 
-/* ---- texts --------------------------------------------------------------- */
-
 static void write_escaped(FILE *out, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (text[i] == '&')
             fputs("&amp;", out);
         else if (text[i] == '<')
@@ -40,78 +39,57 @@ static void write_escaped(FILE *out, const char *text, size_t n)
             fputs("&gt;", out);
         else
             fputc(text[i], out);
-    }
 }
 
-static void write_text(FILE *out, int x, int y, const char *class,
-                       const char *text, size_t n)
-{
-    fprintf(out, "<text x=\"%d\" y=\"%d\"%s%s%s>", x, y,
-            *class ? " class=\"" : "", class, *class ? "\"" : "");
-    write_escaped(out, text, n);
-    fputs("</text>\n", out);
-}
-
-/* In lines of COLUMNS; returns how high they are. */
-static int write_lines(FILE *out, int x, int y, const char *class,
-                       const char *text, size_t columns)
+/* TEXT from Y on, in lines of COLUMNS; returns how high they are. */
+static int write_text(FILE *out, int x, int y, const char *class,
+                      const char *text, size_t columns)
 {
     int height = 0;
 
-    while (*text) {
+    do {
         size_t cut = draw_fit(text, columns);
 
         height += LINE_H;
-        write_text(out, x, y + height - GAP_H, class, text, cut);
+        fprintf(out, "<text x=\"%d\" y=\"%d\"%s%s%s>", x, y + height - GAP_H,
+                *class ? " class=\"" : "", class, *class ? "\"" : "");
+        write_escaped(out, text, cut);
+        fputs("</text>\n", out);
         text += cut;
-        while (*text == ' ')
-            text++;
-    }
+        text += strspn(text, " ");
+    } while (*text);
     return height;
 }
 
-/* ---- steps --------------------------------------------------------------- */
-
-/* One step from Y on; returns how high it is. MOVE: its text, "" = as before. */
-static int write_step(FILE *out, const struct stage_step *step,
-                      const char *move, unsigned buyers, unsigned look, int y)
-{
-    char text[DRAW_STEP_BYTES], ms[24];
-    size_t columns = LANE_COLUMNS;
-    int x = lane_x(step->actor > 0 ? (unsigned)step->actor : 0);
-
-    if (step->actor < 0)
-        columns *= buyers;
-    (void)draw_step_text(step, look, text);
-    (void)snprintf(ms, sizeof(ms), "%6" PRIu64, step->at_us / 1000);
-    write_text(out, EDGE, y + LINE_H - GAP_H, "", move, strlen(move));
-    write_text(out, EDGE + MOVE_W, y + LINE_H - GAP_H, "quiet", ms, strlen(ms));
-    return GAP_H + write_lines(out, x, y,
-                               step->mark[0]     ? "bad"
-                               : step->actor < 0 ? "world"
-                                                 : "",
-                               text, columns);
-}
-
-/* With bars for those who were inside while a row happened. */
+/* The steps from Y on, with bars for those who were inside while a row happened. Returns
+ * where they end. */
 static int write_steps(FILE *out, const struct game *game, int y)
 {
-    const struct stage_step *steps;
-    unsigned last = 0, inside;
+    char text[DRAW_STEP_BYTES], ms[24];
+    unsigned last = 0;
     size_t n;
+    const struct stage_step *steps = stage_steps(game->stage, &n);
 
-    steps = stage_steps(game->stage, &n);
-    for (size_t i = 0; i < n; i++) {
-        unsigned move = steps[i].move;
-        char text[4] = "";
-        int height;
+    for (const struct stage_step *step = steps; step < steps + n; step++) {
+        unsigned inside = game->inside[step->move];
+        int x = lane_x(step->actor > 0 ? (unsigned)step->actor : 0), height;
+        size_t columns = LANE_COLUMNS;
+        const char *class = "";
+        char move[4] = "";
 
-        if (move > 0 && move != last)
-            (void)stage_move_text(game->moves[move - 1], text);
-        last = move;
-        height = write_step(out, &steps[i], text, game->scene->buyers,
-                            game->look, y);
-        inside = game->inside[move];
+        if (step->move > 0 && step->move != last)
+            (void)stage_move_text(game->moves[step->move - 1], move);
+        last = step->move;
+        (void)snprintf(ms, sizeof(ms), "%6" PRIu64, step->at_us / 1000);
+        (void)write_text(out, EDGE, y, "", move, MOVE_W);
+        (void)write_text(out, EDGE + MOVE_W, y, "quiet", ms, TIME_W);
+        if (step->actor < 0) {
+            columns *= game->scene->buyers;
+            class = "world";
+        }
+        height = write_text(out, x, y, step->mark[0] ? "bad" : class,
+                            draw_step_text(step, game->look, text), columns) +
+                 GAP_H;
         for (unsigned actor = 0; actor < STAGE_ACTORS_MAX; actor++)
             if (inside & 1u << actor)
                 fprintf(out,
@@ -124,12 +102,11 @@ static int write_steps(FILE *out, const struct game *game, int y)
     return y;
 }
 
-/* ---- the whole ----------------------------------------------------------- */
-
+/* What stands around BODY: the paper, and a lane for each actor. */
 static void write_all(FILE *out, const char *body, const char *heading,
-                      const struct stage_scene *scene, int lanes_h, int height)
+                      unsigned actors_n, int lanes_h, int height)
 {
-    int width = lane_x(scene->buyers) + EDGE;
+    int width = lane_x(actors_n) + EDGE;
 
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
@@ -140,18 +117,14 @@ static void write_all(FILE *out, const char *body, const char *heading,
             "</title>\n<style>\n%s</style>\n<rect class=\"paper\" width=\"%d\" "
             "height=\"%d\"/>\n",
             style, width, height);
-    write_text(out, EDGE, EDGE + LINE_H - GAP_H, "quiet", heading,
-               strlen(heading));
-    for (unsigned i = 0; i < scene->buyers; i++) {
-        const char name[] = {(char)('a' + (char)i), '\0'};
-
+    (void)write_text(out, EDGE, EDGE, "quiet", heading, strlen(heading));
+    for (unsigned i = 0; i < actors_n; i++) {
         fprintf(out,
                 "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" "
                 "height=\"%d\"/>\n",
-                lane_x(i) - 3 * BAR_W, EDGE + 3 * LINE_H / 2, LANE_W - BAR_W,
-                lanes_h);
-        write_text(out, lane_x(i), EDGE + 5 * LINE_H / 2 - GAP_H, "name", name,
-                   1);
+                lane_x(i) - 3 * BAR_W, TOP, LANE_W - BAR_W, lanes_h);
+        (void)write_text(out, lane_x(i), TOP, "name",
+                         (const char[]){(char)('a' + (char)i), '\0'}, 1);
     }
     fputs(body, out);
     fputs("</svg>\n", out);
@@ -159,7 +132,6 @@ static void write_all(FILE *out, const char *body, const char *heading,
 
 void game_write_svg(FILE *out, const struct game *game)
 {
-    const int top = EDGE + 3 * LINE_H / 2;
     char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
     const struct stage_scene *scene = game->scene;
     char *body = NULL, *verdict = NULL, *rest, *line;
@@ -174,15 +146,15 @@ void game_write_svg(FILE *out, const struct game *game)
     (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    schedule);
-    end = write_steps(text, game, top + LINE_H + GAP_H);
+    end = write_steps(text, game, TOP + LINE_H + GAP_H);
     draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
     (void)fclose(lines);
     y = end + 2 * GAP_H;
-    for (rest = verdict; (line = strsep(&rest, "\n")) != NULL;)
-        y += write_lines(text, EDGE, y, game->verdict.faults ? "bad" : "", line,
-                         (size_t)2 * LANE_COLUMNS);
+    for (rest = verdict; (line = strsep(&rest, "\n")) != NULL && *line;)
+        y += write_text(text, EDGE, y, game->verdict.faults ? "bad" : "", line,
+                        (size_t)2 * LANE_COLUMNS);
     (void)fclose(text);
-    write_all(out, body, heading, scene, end - top, y + EDGE);
+    write_all(out, body, heading, scene->buyers, end - TOP, y + EDGE);
     free(verdict);
     free(body);
 }
