@@ -4,7 +4,7 @@
  * the test's, but for MariaDB, whose own counts. All at once, and at a start: e2e/pay.t;
  * how many payments are kept: e2e/http-api.t.
  */
-#include "tests/support/store_rig.h"
+#include "tests/support/store_story.h"
 #include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
@@ -92,217 +92,10 @@ static struct store_order buy(struct store_rig *rig, int64_t quantity)
     return order;
 }
 
-static enum store_status pay(struct store_rig *rig,
-                             const struct store_order *order, const char *with,
-                             bool *replayed)
-{
-    struct store_pay pay;
-    enum store_status status = store_pay(rig->store, order->id, with, &pay);
-
-    if (replayed)
-        *replayed = pay.replayed;
-    return status;
-}
-
-static enum store_status cancel(struct store_rig *rig,
-                                const struct store_order *order)
-{
-    struct store_order found;
-
-    return store_cancel(rig->store, order->id, &found, NULL);
-}
-
 static void wait_until_so_many(const struct store_rig *rig, uint64_t expired)
 {
     while (store_expired(rig->store) < expired)
         usleep(2000);
-}
-
-STORE_OWN_TEST(test_paid)
-{
-    struct store_order order = buy(rig, 2), other = buy(rig, 1), found;
-    bool replayed;
-
-    assert_int_equal(order.state, STORE_AWAITING);
-    assert_in_range(order.pay_until_ms - order.created_ms, HOUR_MS - 60000,
-                    HOUR_MS + 60000);
-    assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_LIMIT);
-    expect(rig, 7, 3);
-    for (int again = 0; again < 2; again++) {
-        assert_ok(pay(rig, &order, "p", &replayed));
-        assert_int_equal(replayed, again);
-        expect(rig, 7, 1);
-    }
-    found = look(rig, &order);
-    assert_int_equal(found.state, STORE_PAID);
-    assert_string_equal(found.payment, "p");
-    assert_in_range(found.paid_ms, found.pay_until_ms - HOUR_MS,
-                    found.pay_until_ms);
-    assert_int_equal(found.pay_until_ms, order.pay_until_ms);
-    assert_int_equal(cancel(rig, &order), STORE_ALREADY_PAID);
-    assert_int_equal(pay(rig, &other, "p", NULL), STORE_PAYMENT_REUSED);
-    assert_int_equal(look(rig, &other).late, 0);
-    assert_int_equal(pay(rig, &order, "", NULL), STORE_RANGE);
-    strcpy(order.id, "1-0123456789abcdef");
-    assert_int_equal(pay(rig, &order, "q", NULL), STORE_NO_ORDER);
-    expect(rig, 7, 1);
-}
-
-/* It is no order's second payment that is kept from being seen. */
-STORE_OWN_TEST(test_paid_twice)
-{
-    struct store_order order = buy(rig, 1), found;
-    bool replayed;
-
-    assert_ok(pay(rig, &order, "p", NULL));
-    for (int again = 0; again < 2; again++) {
-        assert_int_equal(pay(rig, &order, "q", &replayed), STORE_ALREADY_PAID);
-        assert_int_equal(replayed, again);
-    }
-    atomic_store(&ahead_ms, 1);
-    assert_int_equal(pay(rig, &order, "a", NULL), STORE_ALREADY_PAID);
-    found = look(rig, &order);
-    assert_string_equal(found.payment, "p");
-    assert_string_equal(found.late_payment, "a");
-    assert_int_equal(found.late, 2);
-    assert_int_equal(store_rig_audit(rig).late, 2);
-    expect(rig, 9, 0);
-}
-
-/* Beside one that is not. */
-STORE_OWN_TEST(test_paid_at_once)
-{
-    struct store_order order = store_rig_ask(2, 1, 1, ""), found;
-    struct store_order other = store_rig_ask(1, 1, 1, "");
-    struct store_order *both[] = {&order, &other};
-
-    store_rig_put(rig, (struct store_product){.id = 2, .initial = 1});
-    assert_ok(store_place(rig->store, both, 2, NULL, NULL));
-    assert_int_equal(order.pay_until_ms, 0);
-    assert_int_equal(look(rig, &other).state, STORE_AWAITING);
-    assert_int_equal(pay(rig, &order, "p", NULL), STORE_ALREADY_PAID);
-    found = look(rig, &order);
-    assert_int_equal(found.state, STORE_PLACED);
-    assert_int_equal(found.late, 1);
-    assert_string_equal(found.late_payment, "p");
-    assert_ok(cancel(rig, &order));
-    store_rig_expect_sound(rig);
-}
-
-STORE_OWN_TEST(test_cancelled)
-{
-    struct store_order order = buy(rig, 3), found;
-
-    for (int again = 0; again < 2; again++) {
-        assert_ok(store_cancel(rig->store, order.id, &found, NULL));
-        assert_int_equal(found.replayed, again);
-        assert_int_equal(found.state, STORE_CANCELLED);
-        expect(rig, 10, 0);
-    }
-    assert_int_equal(pay(rig, &order, "p", NULL), STORE_ORDER_CANCELLED);
-    found = look(rig, &order);
-    assert_int_equal(found.state, STORE_CANCELLED);
-    assert_int_equal(found.late, 1);
-    buy(rig, 3);
-    assert_int_equal(store_rig_audit(rig).cancelled, 1);
-}
-
-/* The same key has the same answer, also when it is over. */
-STORE_OWN_TEST(test_replayed)
-{
-    struct store_order order = store_rig_ask(1, 1, 1, "k"), again;
-
-    store_rig_place(rig, &order);
-    assert_ok(pay(rig, &order, "p", NULL));
-    again = store_rig_ask(1, 1, 1, "k");
-    store_rig_place(rig, &again);
-    assert_true(again.replayed);
-    assert_int_equal(again.pay_until_ms, order.pay_until_ms);
-    expect(rig, 9, 0);
-}
-
-/* At the moment, without anybody asking; and then it is too late for all else. */
-STORE_OWN_TEST(test_expired)
-{
-    struct store_order order, found;
-
-    put(rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 3});
-    order = buy(rig, 3);
-    assert_int_equal(store_rig_buy(rig, 1, 2, 8, ""), STORE_SOLD_OUT);
-    found = await_expiry(rig, &order);
-    assert_in_range(found.cancelled_ms - order.pay_until_ms, 0, 30000);
-    expect(rig, 10, 0);
-    assert_int_equal(store_expired(rig->store), 1);
-    assert_int_equal(cancel(rig, &order), STORE_ORDER_EXPIRED);
-    for (int again = 0; again < 2; again++)
-        assert_int_equal(pay(rig, &order, "p", NULL), STORE_ORDER_EXPIRED);
-    found = look(rig, &order);
-    assert_int_equal(found.late, 1);
-    assert_string_equal(found.late_payment, "p");
-    assert_int_equal(store_rig_audit(rig).expired, 1);
-    assert_int_equal(store_rig_audit(rig).cancelled, 0);
-    assert_true(buy(rig, 3).pay_until_ms > order.pay_until_ms);
-}
-
-/* Nobody else has told the committer that there is a hold. */
-STORE_OWN_TEST(test_expired_of_the_naive_way)
-{
-    struct store_order order = store_rig_ask(1, 1, 1, "");
-
-    put(rig, (struct store_product){.pay_within_s = 1});
-    assert_ok(store_naive_update(rig->store, 1, 0, 9, NULL, NULL));
-    assert_ok(store_naive_insert(rig->store, &order, NULL, NULL));
-    await_expiry(rig, &order);
-    expect(rig, 10, 0);
-}
-
-static void on_failure(void *ctx, enum store_status status,
-                       const struct store_error *error)
-{
-    assert_int_equal(status, STORE_IO);
-    atomic_fetch_add((atomic_int *)ctx, 1);
-}
-
-static void set_failing(struct store_rig *rig, const char *step)
-{
-    pthread_mutex_lock(&rig->mutex);
-    rig->steps.failing = step;
-    pthread_mutex_unlock(&rig->mutex);
-}
-
-/* From pay_until on it is too late, even where nothing can be given back by itself. Who
- * hears so, payment or cancel, has given it back: what was told stays true, although the
- * clock is set back then. */
-STORE_OWN_TEST(test_what_was_told_stays)
-{
-    struct store_order paid, cancelled, found;
-    static atomic_int failures;
-
-    store_rig_close(rig);
-    store_rig_open(rig, (struct store_options){.on_failure = on_failure,
-                                               .on_failure_ctx = &failures});
-    put(rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
-    set_failing(rig, "expire");
-    paid = buy(rig, 2);
-    cancelled = buy(rig, 1);
-    while (atomic_load(&failures) < 3)
-        usleep(2000);
-    assert_int_equal(look(rig, &paid).state, STORE_AWAITING);
-    assert_int_equal(pay(rig, &paid, "p", NULL), STORE_ORDER_EXPIRED);
-    assert_int_equal(cancel(rig, &cancelled), STORE_ORDER_EXPIRED);
-    assert_int_equal(store_expired(rig->store), 2);
-    atomic_store(&ahead_ms, -HOUR_MS);
-    assert_int_equal(cancel(rig, &paid), STORE_ORDER_EXPIRED);
-    assert_int_equal(pay(rig, &cancelled, "q", NULL), STORE_ORDER_EXPIRED);
-    for (int i = 0; i < 2; i++) {
-        found = look(rig, i ? &paid : &cancelled);
-        assert_int_equal(found.state, STORE_EXPIRED);
-        assert_true(found.cancelled_ms >= found.pay_until_ms);
-        assert_int_equal(found.late, 1);
-    }
-    set_failing(rig, NULL);
-    expect(rig, 10, 0);
-    buy(rig, 3);
 }
 
 /* More than share a transaction; in segments, one of which has gone since. */
@@ -310,6 +103,7 @@ STORE_OWN_TEST(test_many_expire)
 {
     enum { N = 200 };
     struct store_order orders[N], *all[N], last;
+    struct store_pay pay;
 
     put(rig, (struct store_product){
                  .segments = 4, .initial = 10, .pay_within_s = 6});
@@ -323,7 +117,8 @@ STORE_OWN_TEST(test_many_expire)
     assert_ok(store_place(rig->store, all, N, NULL, NULL));
     store_rig_resize(rig, 1);
     for (int i = 0; i < N; i += 2)
-        assert_ok(pay(rig, &orders[i], orders[i].id, NULL));
+        assert_ok(store_pay(rig->store, orders[i].id, orders[i].id, &pay));
+    atomic_store(&ahead_ms, 6000);
     last = await_expiry(rig, &orders[N - 1]);
     wait_until_so_many(rig, N / 2);
     assert_true(last.cancelled_ms >= last.pay_until_ms);
@@ -371,105 +166,6 @@ STORE_OWN_TEST(test_longest_overdue_first)
     expect(rig, 9 + N, 1);
 }
 
-static void sell_out(struct store_rig *rig)
-{
-    struct store_order one = store_rig_ask(1, 99, 1, "");
-
-    while (store_rig_go_order(rig, &one) == STORE_OK)
-        continue;
-    assert_int_equal(one.status, STORE_SOLD_OUT);
-    assert_true(store_knows_sold_out(rig->store, 1, 1));
-}
-
-/* A product that was known to be sold out sells what has come back, whoever finds that
- * it is overdue. */
-STORE_OWN_TEST(test_sold_out_is_forgotten)
-{
-    struct store_order all[4];
-
-    store_rig_sqlite_only(rig);
-    store_rig_feed(rig);
-    put(rig, (struct store_product){0});
-    for (int i = 0; i < 4; i++)
-        all[i] = buy(rig, 1);
-    sell_out(rig);
-    assert_ok(pay(rig, &all[0], "p", NULL));
-    assert_true(store_knows_sold_out(rig->store, 1, 1));
-    set_failing(rig, "expire");
-    atomic_store(&ahead_ms, HOUR_MS);
-    assert_int_equal(pay(rig, &all[1], "q", NULL), STORE_ORDER_EXPIRED);
-    assert_false(store_knows_sold_out(rig->store, 1, 1));
-    sell_out(rig);
-    assert_int_equal(cancel(rig, &all[2]), STORE_ORDER_EXPIRED);
-    assert_false(store_knows_sold_out(rig->store, 1, 1));
-    sell_out(rig);
-    assert_int_equal(pay(rig, &all[0], "late", NULL), STORE_ALREADY_PAID);
-    assert_true(store_knows_sold_out(rig->store, 1, 1));
-    set_failing(rig, NULL);
-    await_expiry(rig, &all[3]);
-    assert_false(store_knows_sold_out(rig->store, 1, 1));
-    buy(rig, 1);
-}
-
-/* ---- clocks --------------------------------------------------------------- */
-
-/* A clock that is set moves the deadlines by as much, and loses nothing. */
-STORE_OWN_TEST(test_clock_is_set)
-{
-    struct store_order soon, late;
-
-    store_rig_sqlite_only(rig);
-    put(rig, (struct store_product){.pay_within_s = 3000});
-    soon = buy(rig, 1);
-    put(rig, (struct store_product){.pay_within_s = 10800});
-    late = buy(rig, 1);
-    atomic_store(&ahead_ms, -HOUR_MS);
-    usleep(1200 * 1000); /* two looks, which must not find anything */
-    assert_int_equal(look(rig, &soon).state, STORE_AWAITING);
-    atomic_store(&ahead_ms, HOUR_MS);
-    await_expiry(rig, &soon);
-    assert_int_equal(look(rig, &late).state, STORE_AWAITING);
-    atomic_store(&ahead_ms, -HOUR_MS);
-    assert_int_equal(look(rig, &soon).state, STORE_EXPIRED);
-    assert_ok(pay(rig, &late, "p", NULL));
-    atomic_store(&ahead_ms, 4 * HOUR_MS);
-    assert_int_equal(pay(rig, &soon, "q", NULL), STORE_ORDER_EXPIRED);
-    assert_int_equal(look(rig, &late).state, STORE_PAID);
-    expect(rig, 9, 0);
-}
-
-/* Another process has the database when a hold runs out: a later look finds it. */
-STORE_OWN_TEST(test_a_look_in_vain)
-{
-    struct store_order order;
-    sqlite3 *other;
-
-    store_rig_sqlite_only(rig);
-    store_rig_close(rig);
-    store_rig_open(rig, (struct store_options){.shared = true});
-    order = buy(rig, 1);
-    other = store_rig_connect(rig, "BEGIN EXCLUSIVE");
-    atomic_store(&ahead_ms, HOUR_MS);
-    usleep(1200 * 1000); /* two looks; it is right either way */
-    sqlite3_close(other);
-    await_expiry(rig, &order);
-}
-
-/* Where several hosts sell, theirs do not count. */
-STORE_OWN_TEST(test_servers_clock_counts)
-{
-    struct store_order order;
-
-    store_rig_mysql_only(rig);
-    atomic_store(&ahead_ms, -HOUR_MS);
-    put(rig, (struct store_product){.pay_within_s = 600});
-    order = buy(rig, 1);
-    assert_in_range(order.pay_until_ms - order.created_ms, HOUR_MS + 540000,
-                    HOUR_MS + 660000);
-    atomic_store(&ahead_ms, HOUR_MS);
-    assert_ok(pay(rig, &order, "p", NULL));
-}
-
 /* ---- two instances -------------------------------------------------------- */
 
 static void sell_and_die(void *ctx)
@@ -495,3 +191,93 @@ STORE_DIR_TEST(test_holder_dies)
     wait_until_so_many(rig, 1);
     expect(rig, 10, 0);
 }
+
+/* ---- stories ---------------------------------------------------------------- */
+
+static void set_clock(int64_t ms)
+{
+    atomic_store(&ahead_ms, ms);
+}
+
+__attribute__((constructor)) static void give_clock(void)
+{
+    store_story_clock = set_clock;
+}
+
+#define PUT "put units=10 pay=3600 limit=3; "
+
+/* MariaDB's clock does not leap: there seconds have to be waited for. */
+static const struct store_story stories[] = {
+    {"paid",
+     PUT "a buys 2 -> within=3540000..3660000; a is awaiting; b buys 1; "
+         "c buys 1 -> limit; left 7 held=3; a pays p; left 7 held=1; "
+         "a pays p -> again; left 7 held=1; "
+         "a is paid payment=p early=0..3600000 within=3540000..3660000; "
+         "a cancels -> already-paid; b pays p -> payment-reused again; "
+         "b is awaiting late=0; a pays -> range; z pays q -> no-order; "
+         "left 7 held=1"},
+    /* It is no order's second payment that is kept from being seen. */
+    {"paid twice",
+     PUT "a buys 1; a pays p; a pays q -> already-paid; "
+         "a pays q -> already-paid again; clock 1; a pays a -> already-paid; "
+         "a is paid payment=p latest=a late=2; audit late=2; left 9 held=0"},
+    {"paid at once, beside one that is not",
+     PUT "put of=2 units=1; a asks 1 of=2; b asks 1; go; a was -> until=0; "
+         "b is awaiting; a pays p -> already-paid; "
+         "a is placed late=1 latest=p; a cancels; audit"},
+    {"cancelled",
+     PUT "a buys 3; a cancels; left 10 held=0; a cancels -> again; "
+         "left 10 held=0; a pays p -> order-cancelled; "
+         "a is cancelled late=1; b buys 3; audit cancelled=1"},
+    {"the same key has the same answer, also when it is over",
+     PUT "a buys 1 key=k; a pays p; "
+         "b buys 1 key=k -> again same=a within=3540000..3660000; "
+         "left 9 held=0"},
+    /* At the moment, without anybody asking; and then it is too late for all else. */
+    {"expired",
+     PUT "put pay=3; a buys 3; b buys 8 user=2 -> sold-out; clock 3000; "
+         "a becomes expired over=0..30000; left 10 held=0; expired 1; "
+         "a cancels -> order-expired; a pays p -> order-expired; "
+         "a pays p -> order-expired again; a is expired late=1 latest=p; "
+         "audit expired=1 cancelled=0; b buys 3"},
+    /* Nobody else has told the committer that there is a hold. */
+    {"expired, of the naive way",
+     "put units=10 pay=1; write 9; a inserts 1; clock 1000; "
+     "a becomes expired; left 10 held=0"},
+    /* From pay_until on it is too late, even where nothing can be given back by itself.
+     * Who hears so, payment or cancel, has given it back: what was told stays true,
+     * although the clock is set back then. */
+    {"what was told stays",
+     PUT "put pay=1; failing expire; a buys 2; b buys 1; clock 1000; fails 3; "
+         "a is awaiting; a pays p -> order-expired; "
+         "b cancels -> order-expired; expired 2; clock -3600000; "
+         "a cancels -> order-expired; b pays q -> order-expired; "
+         "a is expired late=1 over=0..max; b is expired late=1 over=0..max; "
+         "mend; left 10 held=0; c buys 3"},
+    /* Whoever finds that it is overdue. */
+    {"a product that was known to be sold out sells what has come back",
+     "sqlite; open fed; put units=10 pay=3600; a buys 1 alone; "
+     "b buys 1 alone; c buys 1 alone; d buys 1 alone; x buys 6; "
+     "x buys 1 -> sold-out; known 1; a pays p; known 1; failing expire; "
+     "clock 3600000; b pays q -> order-expired; unknown 1; x buys 1; "
+     "x buys 1 -> sold-out; known 1; c cancels -> order-expired; unknown 1; "
+     "x buys 1; x buys 1 -> sold-out; known 1; a pays late -> already-paid; "
+     "known 1; mend; d becomes expired; unknown 1; d buys 1 alone"},
+
+    /* Two looks in a second, which must not find anything. */
+    {"a clock that is set moves the deadlines by as much, and loses nothing",
+     "sqlite; put units=10 pay=3000; a buys 1; put pay=10800; b buys 1; "
+     "clock -3600000; sleep 1200; a is awaiting; clock 3600000; "
+     "a becomes expired; b is awaiting; clock -3600000; a is expired; "
+     "b pays p; clock 14400000; a pays q -> order-expired; b is paid; "
+     "left 9 held=0"},
+    {"another process has the database when a hold runs out: a later look",
+     "sqlite; open shared; " PUT
+     "a buys 1; busy BEGIN EXCLUSIVE; clock 3600000; sleep 1200; free; "
+     "a becomes expired"},
+    /* Where several hosts sell, theirs do not count. */
+    {"the server's clock counts",
+     "mysql; clock -3600000; put units=10 pay=600; "
+     "a buys 1 -> within=4140000..4260000; clock 3600000; a pays p"},
+};
+STORE_STORIES(stories)

@@ -3,7 +3,7 @@
  * cancel gives back to a limit, and that ids cannot be guessed. A second cancel:
  * test_store_meet.c, test_store_holds.c; keys: test_store_keys.c.
  */
-#include "tests/support/store_rig.h"
+#include "tests/support/store_story.h"
 #include "tests/support/store_wait.h"
 
 STORE_TEST(test_order_is_stored_as_asked)
@@ -29,65 +29,6 @@ STORE_TEST(test_order_is_stored_as_asked)
     assert_string_equal(stored.key, "k");
     assert_string_equal(stored.id, order.id);
     assert_int_equal(store_rig_product(rig, 7).stock, 7);
-}
-
-/* An order after the other, and how each ends. */
-struct sale {
-    int64_t product_id, user_id, quantity;
-    const char *key;
-    enum store_status status;
-};
-
-static void expect_sales(struct store_rig *rig, const struct sale sales[],
-                         size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct sale *it = &sales[i];
-        enum store_status status = store_rig_buy(
-            rig, it->product_id, it->user_id, it->quantity, it->key);
-        if (status != it->status)
-            fail_msg("order %zu: %s", i, store_status_text(status));
-    }
-}
-
-#define EXPECT_SALES(rig, ...)                                                 \
-    expect_sales(rig, (const struct sale[]){__VA_ARGS__},                      \
-                 sizeof((const struct sale[]){__VA_ARGS__}) /                  \
-                     sizeof(struct sale))
-
-static void expect_left(struct store_rig *rig, int64_t stock)
-{
-    assert_int_equal(store_rig_product(rig, 1).stock, stock);
-    store_rig_expect_sound(rig);
-}
-
-/* stock >= n, not stock > 0: the last unit must not be sold to who wants 2. */
-STORE_TEST(test_quantity_meets_the_stock_exactly)
-{
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = 5});
-    EXPECT_SALES(rig, {1, 1, 6, "", STORE_SOLD_OUT}, {1, 1, 4, "", STORE_OK},
-                 {1, 1, 2, "", STORE_SOLD_OUT});
-    expect_left(rig, 1);
-    EXPECT_SALES(rig, {1, 1, 1, "", STORE_OK}, {1, 1, 1, "", STORE_SOLD_OUT});
-    expect_left(rig, 0);
-}
-
-STORE_TEST(test_numbers_out_of_range)
-{
-    struct store_order order = store_rig_ask(1, 1, 1, "");
-    const int64_t most = STORE_NUMBER_MAX;
-
-    memset(order.key, 'x', sizeof(order.key));
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = most});
-    store_rig_place(rig, &order);
-    assert_int_equal(order.status, STORE_RANGE);
-    EXPECT_SALES(
-        rig, {0, 1, 1, "", STORE_RANGE}, {1, 0, 1, "", STORE_RANGE},
-        {1, 1, 0, "", STORE_RANGE}, {1, 1, -1, "", STORE_RANGE},
-        {1, 1, INT64_MIN, "", STORE_RANGE}, {1, most + 1, 1, "", STORE_RANGE},
-        {most + 1, 1, 1, "", STORE_RANGE}, {1, 1, most + 1, "", STORE_RANGE},
-        {1, most, most, "", STORE_OK});
-    expect_left(rig, 0);
 }
 
 /* ---- when --------------------------------------------------------------- */
@@ -133,36 +74,7 @@ STORE_TEST(test_window_edges)
     store_rig_expect_sound(rig);
 }
 
-/* ---- under a key -------------------------------------------------------- */
-
-/* Who has bought has bought, whatever became of the sale since. */
-STORE_TEST(test_replay_outlives_stock_and_sale)
-{
-    struct store_product product = {.id = 1, .initial = 1, .limit_per_user = 1};
-    struct store_order again = store_rig_ask(1, 1, 1, "key");
-
-    store_rig_put(rig, product);
-    EXPECT_SALES(rig, {1, 1, 1, "key", STORE_OK},
-                 {1, 2, 1, "", STORE_SOLD_OUT});
-    for (int64_t ends_ms = 0; ends_ms < 2; ends_ms++) {
-        product.ends_ms = ends_ms;
-        store_rig_put(rig, product);
-        store_rig_place(rig, &again);
-        assert_int_equal(again.status, STORE_OK);
-        assert_true(again.replayed);
-    }
-}
-
-/* A refusal is no order: the same key may try again later. */
-STORE_TEST(test_refusal_does_not_use_the_key_up)
-{
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
-    assert_int_equal(store_rig_buy(rig, 1, 1, 2, "key"), STORE_SOLD_OUT);
-    store_rig_restock(rig, 1);
-    assert_ok(store_rig_buy(rig, 1, 1, 2, "key"));
-}
-
-/* ---- under a fence ------------------------------------------------------- */
+/* ---- what is left behind --------------------------------------------------- */
 
 static enum store_status place_under(struct store_rig *rig,
                                      struct store_order *order,
@@ -199,39 +111,11 @@ STORE_TEST(test_a_refusal_writes_nothing)
     sqlite3_close(db);
 }
 
-/* What the database says is true, whoever asks. But he sells no more: if one of
- * the orders would be sold, all are stale. */
-STORE_TEST(test_stale_fence_may_refuse)
+/* ---- ids ------------------------------------------------------------------------ */
+
+static struct store_order buy(struct store_rig *rig)
 {
-    struct store_order few = store_rig_ask(1, 1, 2, "a"),
-                       one = store_rig_ask(1, 2, 1, "b");
-    struct store_order *both[] = {&few, &one};
-    struct store_fence fence = {.name = "lock", .token = 2};
-
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
-    assert_ok(store_stamp(rig->store, &fence, NULL));
-    fence.token = 1;
-    assert_int_equal(place_under(rig, &few, &fence), STORE_OK);
-    assert_int_equal(few.status, STORE_SOLD_OUT);
-    assert_int_equal(store_place(rig->store, both, 2, &fence, NULL),
-                     STORE_STALE_FENCE);
-    assert_int_equal(few.status, STORE_STALE_FENCE);
-    assert_int_equal(one.status, STORE_STALE_FENCE);
-    assert_int_equal(store_rig_audit(rig).orders, 0);
-    expect_left(rig, 1);
-}
-
-/* ---- afterwards ------------------------------------------------------------ */
-
-static void put(struct store_rig *rig, int64_t limit)
-{
-    store_rig_put(rig, (struct store_product){
-                           .id = 1, .initial = 1000, .limit_per_user = limit});
-}
-
-static struct store_order buy(struct store_rig *rig, int64_t quantity)
-{
-    struct store_order order = store_rig_ask(1, 1, quantity, "");
+    struct store_order order = store_rig_ask(1, 1, 1, "");
 
     store_rig_place(rig, &order);
     return order;
@@ -244,55 +128,15 @@ static enum store_status get(struct store_rig *rig, const char *id)
     return store_order_get(rig->reader, id, &order, NULL);
 }
 
-/* Also bought without a limit and cancelled with one, and the other way round. */
-STORE_TEST(test_cancel_frees_the_users_limit)
-{
-    struct store_order order;
-
-    put(rig, 0);
-    order = buy(rig, 5);
-    put(rig, 5);
-    assert_int_equal(buy(rig, 1).status, STORE_LIMIT);
-    for (int i = 0; i < 2; i++) /* once */
-        assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
-                         STORE_OK);
-    order = buy(rig, 5);
-    assert_int_equal(order.status, STORE_OK);
-    assert_int_equal(buy(rig, 1).status, STORE_LIMIT);
-    put(rig, 0);
-    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
-                     STORE_OK);
-    put(rig, 5);
-    assert_int_equal(buy(rig, 5).status, STORE_OK);
-    store_rig_expect_sound(rig);
-}
-
-/* The purchases kept from an earlier limit are fewer than the order's units. */
-STORE_TEST(test_cancel_before_a_limit_is_counted)
-{
-    struct store_order order;
-
-    put(rig, 5);
-    assert_int_equal(buy(rig, 1).status, STORE_OK);
-    put(rig, 0);
-    order = buy(rig, 4);
-    put(rig, 5);
-    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
-                     STORE_OK);
-    assert_int_equal(buy(rig, 4).status, STORE_OK);
-    assert_int_equal(buy(rig, 1).status, STORE_LIMIT);
-    store_rig_expect_sound(rig);
-}
-
 /* The number is no secret; whoever knows it still needs the rest. */
 STORE_TEST(test_ids_cannot_be_guessed)
 {
     struct store_order a, b, c;
     char *secret, mixed[STORE_ID_BYTES_MAX + 1];
 
-    put(rig, 0);
-    a = buy(rig, 1);
-    b = buy(rig, 1);
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 1000});
+    a = buy(rig);
+    b = buy(rig);
     secret = strchr(a.id, '-') + 1;
     assert_int_equal(strlen(secret), 16);
     assert_string_not_equal(secret, strchr(b.id, '-') + 1);
@@ -317,8 +161,8 @@ STORE_TEST(test_texts_that_are_no_ids)
                                  "1-0x", "-1-", "1--", "1",
                                  "0-",   "2-",  "",    "99999999999999999999-"};
 
-    put(rig, 0);
-    order = buy(rig, 1);
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 1000});
+    order = buy(rig);
     secret = strchr(order.id, '-') + 1;
     for (size_t i = 0; i < COUNT_OF(forms); i++)
         assert_int_equal(get(rig, text_of("%s%s", forms[i], secret)),
@@ -327,3 +171,50 @@ STORE_TEST(test_texts_that_are_no_ids)
     assert_int_equal(get(rig, "1-"), STORE_NO_ORDER);
     assert_int_equal(get(rig, ""), STORE_NO_ORDER);
 }
+
+/* ---- how it ends ---------------------------------------------------------------- */
+
+static const struct store_story stories[] = {
+    /* stock >= n, not stock > 0: the last unit must not be sold to who wants 2. */
+    {"the quantity meets the stock exactly",
+     "put units=5; a buys 6 -> sold-out; a buys 4; a buys 2 -> sold-out; "
+     "left 1; a buys 1; a buys 1 -> sold-out; left 0"},
+    {"numbers out of range",
+     "put units=max; a buys 1 of=0 -> range; a buys 1 user=0 -> range; "
+     "a buys 0 -> range; a buys -1 -> range; "
+     "a buys -9223372036854775808 -> range; a buys 1 user=max+1 -> range; "
+     "a buys 1 of=max+1 -> range; a buys max+1 -> range; a buys max user=max; "
+     "left 0"},
+
+    /* Who has bought has bought, whatever became of the sale since. */
+    {"a replay outlives stock and sale",
+     "put units=1 limit=1; a buys 1 key=k; b buys 1 user=2 -> sold-out; "
+     "b buys 1 key=k -> again; put ends=1; b buys 1 key=k -> again same=a"},
+    {"a refusal is no order: the same key may try again later",
+     "put units=1; a buys 2 key=k -> sold-out; restock 1; a buys 2 key=k"},
+    {"a key is of one restock, of one product",
+     "put units=3; put of=2 units=3; restock 5 key=k; "
+     "restock 5 of=2 key=k -> key-reused; left 3 of=2"},
+    {"restocks stay in range",
+     "put units=max-10; restock 0 -> range; restock -1 -> range; "
+     "restock 9223372036854775807 -> range; restock 11 key=k -> range; "
+     "restock 10 key=k; restock 1 -> range; left max"},
+
+    /* What the database says is true, whoever asks. But if one of the orders would be
+     * sold, all are stale. */
+    {"a stale fence may refuse, and sells no more",
+     "put units=1; stamp lock/2; a buys 2 key=a under=lock/1 -> sold-out; "
+     "a asks 2 key=a; b asks 1 user=2 key=b; "
+     "go under=lock/1 -> stale-fence; a was -> stale-fence; "
+     "b was -> stale-fence; audit orders=0; left 1"},
+
+    /* Also bought without a limit and cancelled with one, and the other way round. */
+    {"a cancel frees the user's limit, once",
+     "put units=1000; a buys 5; put limit=5; b buys 1 -> limit; a cancels; "
+     "a cancels -> again; a buys 5; b buys 1 -> limit; put limit=0; a cancels; "
+     "put limit=5; a buys 5; left 995"},
+    {"the purchases kept from an earlier limit are fewer than the order's",
+     "put units=1000 limit=5; a buys 1; put limit=0; a buys 4; put limit=5; "
+     "a cancels; b buys 4; b buys 1 -> limit; left 995"},
+};
+STORE_STORIES(stories)

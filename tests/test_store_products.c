@@ -1,6 +1,6 @@
 /*
- * Products: put, restocked. Patched, listed, and restocked once for a key:
- * e2e/http-api.t, test_store_meet.c.
+ * Products that are put. Restocked: test_store_place.c; patched, listed, and restocked
+ * once for a key: e2e/http-api.t, test_store_meet.c.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -9,14 +9,6 @@ static enum store_status put(struct store_rig *rig,
                              struct store_product product)
 {
     return store_product_put(rig->store, &product, NULL, NULL);
-}
-
-static enum store_status restock(struct store_rig *rig, int64_t quantity,
-                                 const char *key)
-{
-    struct store_product product;
-
-    return store_restock(rig->store, 1, quantity, key, &product, NULL);
 }
 
 /* A put changes all but the stock. */
@@ -133,37 +125,4 @@ STORE_TEST(test_put_leaves_nothing_out)
                        STORE_OK);
     assert_int_equal(change.product.price_cents, 0); /* not given */
     assert_int_equal(change.product.segments, 1);
-}
-
-/* A key is of one restock, of one product. */
-STORE_TEST(test_restock_key_of_another)
-{
-    struct store_product other = {.id = 2, .initial = 3};
-
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = 3});
-    store_rig_put(rig, other);
-    assert_ok(restock(rig, 5, "k"));
-    assert_int_equal(store_restock(rig->store, 2, 5, "k", &other, NULL),
-                     STORE_KEY_REUSED);
-    assert_int_equal(store_rig_product(rig, 2).stock, 3);
-}
-
-STORE_TEST(test_restock_stays_in_range)
-{
-    const struct store_product product = {
-        .id = 1, .name = "A", .initial = STORE_NUMBER_MAX - 10};
-    char key[STORE_KEY_BYTES_MAX + 2];
-
-    memset(key, 'k', sizeof(key) - 1);
-    key[sizeof(key) - 1] = '\0';
-    assert_int_equal(put(rig, product), STORE_OK);
-    assert_int_equal(restock(rig, 0, ""), STORE_RANGE);
-    assert_int_equal(restock(rig, -1, ""), STORE_RANGE);
-    assert_int_equal(restock(rig, INT64_MAX, ""), STORE_RANGE);
-    assert_int_equal(restock(rig, 1, key), STORE_RANGE);
-    assert_int_equal(restock(rig, 11, "k"), STORE_RANGE);
-    assert_int_equal(restock(rig, 10, "k"), STORE_OK);
-    assert_int_equal(restock(rig, 1, ""), STORE_RANGE);
-    assert_int_equal(store_rig_product(rig, 1).stock, STORE_NUMBER_MAX);
-    store_rig_expect_sound(rig);
 }

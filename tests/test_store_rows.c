@@ -4,109 +4,28 @@
  * and its fence are known, lets something change, and sells again.
  */
 #include "db/committer.h"
-#include "tests/support/store_rig.h"
-#include "tests/support/store_wait.h"
+#include "tests/support/store_story.h"
 
 #include <limits.h>
 
 #define STOCK 5
 #define MANY  9000 /* more products, with two rows each, than are kept */
 
-static struct store_fence fence; /* of product 1's lock, as the buyer has it */
-
-static void put(struct store_rig *rig, struct store_product product)
-{
-    product.id = 1;
-    product.initial = STOCK;
-    store_rig_put(rig, product);
-}
-
 static int set_up(void **state)
 {
-    bool shared = *state != NULL;
-
-    store_rig_set_up_dir(state);
-    store_rig_open(*state,
-                   (struct store_options){.shared = shared, .busy_ms = 200});
+    store_rig_set_up(state);
     store_rig_feed(*state);
-    put(*state, (struct store_product){0});
-    fence = (struct store_fence){"lock:1", 10, "me", false};
+    store_rig_put(*state, (struct store_product){.id = 1, .initial = STOCK});
     return 0;
 }
 
 /* An order of product 1 on its own, through the source; how it ended. */
-static enum store_status buy_from(struct store_rig *rig, int64_t segment,
-                                  int64_t quantity, struct store_order *order)
+static enum store_status buy(struct store_rig *rig, int64_t quantity)
 {
-    struct store_order mine = store_rig_ask(1, 7, quantity, "");
-    struct store_order *orders[] = {&mine};
-    struct store_lot lot = {.orders = orders, .n = 1, .fence = &fence};
+    struct store_order order = store_rig_ask(1, 7, quantity, "");
 
-    mine.segment = segment;
-    store_rig_go(rig, &lot, 1);
-    if (order)
-        *order = mine;
-    return mine.status;
-}
-
-static enum store_status buy(struct store_rig *rig, int64_t quantity,
-                             struct store_order *order)
-{
-    return buy_from(rig, 0, quantity, order);
-}
-
-/* ---- the stock ---------------------------------------------------------- */
-
-STORE_OWN_TEST(other_writes_are_seen)
-{
-    struct store_order order;
-
-    assert_int_equal(buy(rig, STOCK, &order), STORE_OK);
-    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
-    assert_ok(store_cancel(rig->store, order.id, &order, NULL));
-    assert_int_equal(buy(rig, STOCK, NULL), STORE_OK);
-    store_rig_restock(rig, 3);
-    assert_ok(store_rig_buy(rig, 1, 8, 1, ""));
-    assert_int_equal(buy(rig, 3, NULL), STORE_SOLD_OUT);
-    assert_int_equal(buy(rig, 2, NULL), STORE_OK);
-    store_rig_expect_sound(rig);
-}
-
-STORE_BOTH_TEST(another_process_is_seen)
-{
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    store_rig_sql(rig, "UPDATE segments SET stock = stock - 2, "
-                       "initial = initial - 2");
-    assert_int_equal(buy(rig, STOCK - 2, NULL), STORE_SOLD_OUT);
-    store_rig_sql(rig, "UPDATE segments SET stock = stock + 9, "
-                       "initial = initial + 9");
-    assert_int_equal(buy(rig, STOCK + 6, NULL), STORE_OK);
-}
-
-/* Decided, and then the commit fails: nothing of it is so. */
-STORE_OWN_TEST(what_was_undone_is_forgotten)
-{
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    rig->steps.failing = "commit";
-    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_IO);
-    rig->steps.failing = NULL;
-    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
-    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
-}
-
-/* The same with a connection that lives on: a reader keeps the commit out. */
-STORE_SHARED_TEST(what_was_too_busy_is_forgotten)
-{
-    struct store_order order;
-    sqlite3 *reader;
-
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    reader = store_rig_connect(rig, "BEGIN; SELECT * FROM segments");
-    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_BUSY);
-    sqlite3_close(reader);
-    assert_int_equal(buy(rig, STOCK - 1, &order), STORE_OK);
-    assert_int_equal(order.number, 2); /* that of the one before */
-    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+    (void)store_rig_go_order(rig, &order);
+    return order.status;
 }
 
 /* Journals of the database that this process has open. */
@@ -131,45 +50,14 @@ STORE_OWN_TEST(what_failed_costs_the_connection)
     unsigned before;
 
     store_rig_sqlite_only(rig);
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    assert_int_equal(buy(rig, 1), STORE_OK);
     before = journals_open(rig);
     rig->steps.failing = "commit";
-    assert_int_equal(buy(rig, 1, NULL), STORE_IO);
+    assert_int_equal(buy(rig, 1), STORE_IO);
     assert_int_equal(journals_open(rig), before - 1);
     rig->steps.failing = NULL;
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    assert_int_equal(buy(rig, 1), STORE_OK);
     assert_int_equal(journals_open(rig), before);
-}
-
-/* What was moved, and from where, is known as well. */
-STORE_OWN_TEST(segments_are_told_apart)
-{
-    put(rig, (struct store_product){.segments = 2});
-    assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_OK);
-    assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_OK);
-    store_rig_expect(rig, "2 1");
-    assert_int_equal(buy_from(rig, 1, 2, NULL), STORE_SHORT);
-    assert_int_equal(buy_from(rig, 1, 3, NULL), STORE_OK);
-    assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_SOLD_OUT);
-    store_rig_expect(rig, "0 0");
-    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
-    assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_SOLD_OUT);
-    store_rig_expect_sound(rig);
-}
-
-STORE_OWN_TEST(new_terms_are_seen)
-{
-    struct store_order order;
-
-    assert_int_equal(buy(rig, 1, &order), STORE_OK);
-    assert_int_equal(order.price_cents, 0);
-    put(rig, (struct store_product){.price_cents = 99});
-    assert_int_equal(buy(rig, 1, &order), STORE_OK);
-    assert_int_equal(order.price_cents, 99);
-    put(rig, (struct store_product){.limit_per_user = 3});
-    assert_int_equal(buy(rig, 2, NULL), STORE_LIMIT);
-    put(rig, (struct store_product){.ends_ms = 1});
-    assert_int_equal(buy(rig, 1, NULL), STORE_ENDED);
 }
 
 /* They are known in their own transaction, and forgotten in the next one. */
@@ -198,42 +86,62 @@ STORE_OWN_TEST(more_products_than_are_kept)
             assert_int_equal(orders[i].status,
                              round == 0 ? STORE_OK : STORE_SOLD_OUT);
     }
-    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+    assert_int_equal(buy(rig, 1), STORE_SOLD_OUT);
     assert_int_equal(rig->store->place.rows.n, 2);
     store_rig_expect_sound(rig);
     free(all);
     free(orders);
 }
 
-/* ---- the fence ---------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
-STORE_OWN_TEST(new_holder_is_seen)
-{
-    const struct store_fence first = fence,
-                             newer = {"lock:1", 11, "other", false},
-                             of_another = {"lock:2", 11, "me", false};
+#define FED    "open fed; put units=5; "
+#define SHARED "open fed shared busy=200; put units=5; "
+#define ME     " under=lock:1/10/me"
 
-    assert_ok(store_stamp(rig->store, &of_another, NULL));
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    fence.name = of_another.name; /* with the same token */
-    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
-    fence = first;
-    fence.owner = "somebody else with the same token";
-    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
-    fence = newer;
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    fence = first;
-    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
-    fence = newer;
-    fence.token = 12;
-    assert_ok(store_stamp(rig->store, &fence, NULL));
-    fence = newer;
-    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
-}
+#define ANOTHER_PROCESS                                                        \
+    "a buys 1" ME "; sql UPDATE segments SET stock = stock - 2, "              \
+    "initial = initial - 2; b buys 3" ME " -> sold-out; sql UPDATE segments "  \
+    "SET stock = stock + 9, initial = initial + 9; b buys 11" ME
+#define NEW_HOLDER                                                             \
+    "a buys 1" ME "; sql UPDATE fences SET token = 12; a buys 1" ME            \
+    " -> stale-fence"
 
-STORE_BOTH_TEST(new_holder_elsewhere_is_seen)
-{
-    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    store_rig_sql(rig, "UPDATE fences SET token = 12");
-    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
-}
+static const struct store_story stories[] = {
+    {"other writes are seen",
+     FED "a buys 5" ME "; b buys 1" ME " -> sold-out; a cancels; a buys 5" ME
+         "; restock 3; b buys 1 alone; b buys 3" ME " -> sold-out; b buys 2" ME
+         "; left 0"},
+    {"another process is seen", FED ANOTHER_PROCESS},
+    {"another process is seen, shared", SHARED ANOTHER_PROCESS},
+    /* Decided, and then the commit fails: nothing of it is so. */
+    {"what was undone is forgotten",
+     FED "a buys 1" ME "; failing commit; b buys 4" ME
+         " -> io; mend; b buys 4" ME "; b buys 1" ME " -> sold-out"},
+    /* The same with a connection that lives on: a reader keeps the commit out. The next
+     * order gets the number of the one before. */
+    {"what was too busy is forgotten", SHARED
+     "sqlite; a buys 1" ME "; busy SELECT * FROM segments; b buys 4" ME
+     " -> busy; free; b buys 4" ME " -> number=2; b buys 1" ME " -> sold-out"},
+    {"segments are told apart, and what was moved, and from where",
+     FED "put segs=2; a buys 1" ME "; b buys 1 seg=1" ME
+         "; segments 2 1; b buys 2 seg=1" ME " -> short; b buys 3 seg=1" ME
+         "; b buys 1" ME " -> sold-out; segments 0 0; even; b buys 1 seg=1" ME
+         " -> sold-out; audit"},
+    {"new terms are seen",
+     FED "a buys 1" ME " -> price=0; put price=99; a buys 1" ME
+         " -> price=99; put limit=3; a buys 2" ME
+         " -> limit; put ends=1; a buys 1" ME " -> ended"},
+
+    /* Another lock with the same token, and another owner. */
+    {"a new holder is seen",
+     FED "stamp lock:2/11/me; a buys 1" ME
+         "; a buys 1 under=lock:2/10/me -> stale-fence; "
+         "a buys 1 under=lock:1/10/else -> stale-fence; "
+         "a buys 1 under=lock:1/11/other; a buys 1" ME " -> stale-fence; "
+         "stamp lock:1/12/other; "
+         "a buys 1 under=lock:1/11/other -> stale-fence"},
+    {"a new holder elsewhere is seen", FED NEW_HOLDER},
+    {"a new holder elsewhere is seen, shared", SHARED NEW_HOLDER},
+};
+STORE_STORIES(stories)

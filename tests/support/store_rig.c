@@ -346,21 +346,13 @@ void store_rig_resize(struct store_rig *rig, int64_t segments)
     store_rig_split(rig, store_rig_product(rig, 1).initial, segments);
 }
 
-struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
-                                    int64_t quantity)
+struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
+                                      int64_t quantity)
 {
     struct store_order order = store_rig_ask(1, 1, quantity, "");
 
     order.segment = segment;
     store_rig_place(rig, &order);
-    return order;
-}
-
-struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
-                                      int64_t quantity)
-{
-    struct store_order order = store_rig_ask_at(rig, segment, quantity);
-
     assert_int_equal(order.status, STORE_OK);
     return order;
 }

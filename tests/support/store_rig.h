@@ -164,11 +164,7 @@ int store_rig_byte(const struct store_rig *rig, const char *suffix, long at);
 void store_rig_split(struct store_rig *rig, int64_t units, int64_t segments);
 void store_rig_resize(struct store_rig *rig, int64_t segments);
 
-/* Places one order of user 1, unfenced; its status says how it ended. */
-struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
-                                    int64_t quantity);
-
-/* The same, which has to end well. */
+/* Places one order of user 1, unfenced, which has to end well. */
 struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
                                       int64_t quantity);
 

@@ -1,7 +1,7 @@
 /* See unit_test.h. */
 #include "tests/support/unit_test.h"
 
-#define TESTS_MAX 64
+#define TESTS_MAX 128
 
 static struct CMUnitTest tests[TESTS_MAX];
 static int lines[TESTS_MAX];
