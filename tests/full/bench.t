@@ -44,7 +44,7 @@ sub result { return JSON::PP::decode_json(Stockade::slurp("$dir/$_[0].json")) }
 
 # Every tag is closed by its own, and no text has a bare & or <.
 sub is_xml {
-    my ($text, $what) = @_;
+    my ($text) = @_;
     my (@open, @wrong);
     $text =~ s/^<\?xml[^>]*\?>\n//;
     while ($text =~ m{<(/?)(\w+)((?:\s+[\w:-]+="[^"<]*")*)\s*(/?)>|([^<]+)|(<)}g) {
@@ -54,27 +54,62 @@ sub is_xml {
         if (!$1) { push @open, $2 }
         elsif ((pop @open || '') ne $2) { push @wrong, "</$2>" }
     }
-    return ok !@wrong && !@open, $what || 'it is well-formed' || diag join "\n", @wrong, @open;
+    return ok(!@wrong && !@open, 'the picture is well-formed') || diag join "\n", @wrong, @open;
 }
 
-subtest 'a run without nginx' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 CONNECTIONS=8), 'ONLY=connections,refusals', 'WHO=null,batched');
+subtest 'one run of all that needs no nginx' => sub {
+    my $ran = loadtest('bench', split(' ', 'ROUNDS=1 SECONDS=1 CONNECTIONS=8 ROWS=0,1000 CURVE=1,8 RATE=400 SHARES=25,50 SEGMENTS=1,3 THINK=2'),
+        'ONLY=connections,refusals,limits,viewers,table,batches,instances,open,segments',
+        'WHO=batched,null,lua-on-redis,with-viewers,one-by-one-fenced');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
     my $result = result('bench');
-    is scalar @{ $result->{cases} }, 6, 'null and batched, and the refusals, twice each';
-    my ($batched) = grep { $_->{who} eq 'batched' && !$_->{sold_out} } @{ $result->{rows} };
-    my ($median, $least, $most) = @{ $batched->{per_s} };
-    ok $least > 0 && $least <= $median && $median <= $most, "a median within its spread: $least $median $most";
-    ok !$batched->{ratio}, 'without a yardstick there is no ratio';
-    for my $case (grep { $_->{who} eq 'batched' } @{ $result->{cases} }) {
-        ok $case->{ledger}{balanced}, 'the ledger was audited';
-        ok $case->{p50_ms} > 0 && $case->{p50_ms} <= $case->{p99_ms} && $case->{p99_ms} <= $case->{p999_ms}, 'percentiles rise';
-    }
-    my ($sold_out) = grep { $_->{sold_out} } @{ $result->{rows} };
-    is $sold_out->{refused_share}[0], 1, 'all were refused where nothing is left';
-    like $ran->{out}, qr/^Goals:$/m, 'goals are listed';
-    like $ran->{out}, qr/not measured/, 'those that were not measured say so';
-    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
+    my (%cases, %rows);
+    push @{ $cases{ $_->{section} } }, $_ for @{ $result->{cases} };
+    push @{ $rows{ $_->{section} } },  $_ for @{ $result->{rows} };
+    my @unbalanced = grep { $_->{who} !~ /^(null|lua-on-redis)$/ && !$_->{ledger}{balanced} } @{ $result->{cases} };
+    is_deeply \@unbalanced, [], 'each ledger was audited';
+    my @fallen = grep { !($_->{p50_ms} > 0 && $_->{p50_ms} <= $_->{p99_ms} && $_->{p99_ms} <= $_->{p999_ms}) } @{ $result->{cases} };
+    is_deeply \@fallen, [], 'percentiles rise';
+    is_deeply [grep { $_->{ratio} } @{ $rows{connections} }], [], 'without a yardstick there is no ratio';
+    is $rows{refusals}[0]{refused_share}[0], 1, 'all were refused where nothing is left';
+    ok $_->{per_s} > 0 && !$_->{refused}, "$_->{section}: $_->{who} sells" for map { @{ $cases{$_} } } qw(limits viewers);
+    cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for grep { $_->{rows} } @{ $cases{table} };
+    my %batch = map { $_->{connections} => $_->{batch} } @{ $cases{batches} };
+    is $batch{1}, 1, 'who comes alone is a batch of one';
+    ok $batch{8} > 1 && $batch{8} <= 8, "eight are in batches: $batch{8}";
+    is scalar @{ $cases{instances}[0]{shares} }, 2, 'two instances have two shares';
+    is_deeply [map { [@$_{qw(share rate)}] } @{ $rows{open} }], [[25, 100], [50, 200]], 'a row for each share of the most';
+    is_deeply [map { [@$_{qw(who think_ms segments)}] } @{ $rows{segments} }],
+        [map { my $who = $_; map { [$who, 2, $_] } 1, 3 } qw(one-by-one-fenced batched)], 'and for each number of segments';
+    is_deeply $rows{segments}[0]{ratio}, [1, 1, 1], 'one segment compares to itself';
+    my ($split) = map { $_->{ledger}{lines} } grep { $_->{segments} == 3 } @{ $cases{segments} };
+    is scalar(grep { $_->{product_id} == 1 } @$split), 3, 'the stock was split';
+    like $ran->{out}, $_, "told: $_" for qr/^Goals:$/m, qr/^  with limit and key to Lua on Redis, .*not measured/m,
+        qr/^  with ten viewers to without .* [\d.]+ \[/m, qr/the smaller share of two instances/, qr{^  batched +50 %, 200/s }m,
+        qr/^  one by one, 10 ms, 10 segments to one +>= 8\.00  not measured$/m;
+    is_xml(Stockade::slurp("$dir/bench.svg"));
+};
+
+# Its own tables and scripts, asked without wrk.
+subtest 'a shop that keeps nothing' => sub {
+    my $redis = Stockade::Redis->start;
+    my $rig   = Bench::Rig->new(build => $build);
+    my $shop  = $rig->lua_on_redis($redis);
+    my $order = sub {
+        my ($user, $key) = @_;
+        my $body = qq({"product_id":2,"user_id":$user,"quantity":1});
+        my $sent = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $shop->{port}) or die "connect: $!";
+        print {$sent} "POST /api/orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: $key\r\nContent-Length: ",
+            length $body, "\r\n\r\n$body";
+        return join('', <$sent>) =~ /^HTTP\S+ (\d+).*(\{.*?\})/s ? "$1 $2" : 'nothing';
+    };
+    is_deeply [map { $order->(@$_) } [7, 'a'], [7, 'a'], [7, 'b'], [8, 'c']],
+        ['201 {"id":1}', '201 {"id":1}', '409 {"id":0}', '201 {"id":2}'], 'its script looks at keys and limits';
+    ok !Bench::Rig::lua_on_redis_wrong($redis, 2), 'two were sold';
+    like Bench::Rig::lua_on_redis_wrong($redis, 3), qr/^it sold 2, acknowledged 3/, 'three were not';
+    $redis->command('INCR', 'units');
+    ok Bench::Rig::lua_on_redis_wrong($redis, 2), 'a unit more is noticed';
+    $rig->clear;
 };
 
 subtest 'a fast wrong answer' => sub {
@@ -110,92 +145,11 @@ subtest 'an earlier version, with idle connections' => sub {
     like $ran->{out}, qr/^  to before +rate +p99\n  idle +c=16 +[\d.]+ \[.*\n  idle +c=64 /m, 'and printed';
 };
 
-subtest 'a shop that keeps nothing, and customers who look on' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 CONNECTIONS=16), 'ONLY=limits,viewers', 'WHO=lua-on-redis,batched,with-viewers');
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my %case = map { $_->{who} => $_ } @{ result('bench')->{cases} };
-    ok $_->{per_s} > 0 && !$_->{refused}, "$_->{who} sells" for @case{qw(lua-on-redis batched with-viewers)};
-    like $ran->{out}, qr/^  with limit and key to Lua on Redis, 16 connections .* [\d.]+ \[/m, 'one is compared to the other';
-    like $ran->{out}, qr/^  with ten viewers to without .* [\d.]+ \[/m, 'and with viewers to without';
-
-    my $redis = Stockade::Redis->start;
-    my $rig   = Bench::Rig->new(build => $build);
-    my $shop  = $rig->lua_on_redis($redis);
-    my $order = sub {
-        my ($user, $key) = @_;
-        my $body = qq({"product_id":2,"user_id":$user,"quantity":1});
-        my $sent = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $shop->{port}) or die "connect: $!";
-        print {$sent} "POST /api/orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: $key\r\nContent-Length: ",
-            length $body, "\r\n\r\n$body";
-        return join('', <$sent>) =~ /^HTTP\S+ (\d+).*(\{.*?\})/s ? "$1 $2" : 'nothing';
-    };
-    is_deeply [map { $order->(@$_) } [7, 'a'], [7, 'a'], [7, 'b'], [8, 'c']],
-        ['201 {"id":1}', '201 {"id":1}', '409 {"id":0}', '201 {"id":2}'], 'its script looks at keys and limits';
-    ok !Bench::Rig::lua_on_redis_wrong($redis, 2), 'two were sold';
-    like Bench::Rig::lua_on_redis_wrong($redis, 3), qr/^it sold 2, acknowledged 3/, 'three were not';
-    $redis->command('INCR', 'units');
-    ok Bench::Rig::lua_on_redis_wrong($redis, 2), 'a unit more is noticed';
-    $rig->clear;
-};
-
 subtest 'settings that make no sense' => sub {
     is loadtest('bench', $_)->{exit}, 2, $_
-        for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 BEFORE=/no/such/program fast);
-};
-
-subtest 'orders of long ago balance' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=table WHO=batched), 'ROWS=0,1000');
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my @cases = grep { $_->{rows} } @{ result('bench')->{cases} };
-    is scalar @cases, 2, 'plain, and with limit and key';
-    cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for @cases;
-    unlike Stockade::slurp("$dir/bench.svg"), qr/>nginx</, 'no orders of long ago are not the yardstick, which was not asked';
-};
-
-subtest 'batches' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=batches WHO=batched), 'CURVE=1,8');
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my %curve = map { $_->{connections} => $_ } @{ result('bench')->{cases} };
-    ok $_->{ledger}{balanced}, "$_->{connections} connections: audited" for values %curve;
-    is $curve{1}{batch}, 1, 'who comes alone is a batch of one';
-    ok $curve{8}{batch} > 1 && $curve{8}{batch} <= 8, "eight are in batches: $curve{8}{batch}";
-    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
-};
-
-subtest 'two instances' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=instances));
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my ($case) = @{ result('bench')->{cases} };
-    is scalar @{ $case->{shares} }, 2, 'two shares';
-    like $ran->{out}, qr/the smaller share of two instances/, 'and their goal';
-};
-
-subtest 'segments' => sub {
-    my $ran = loadtest('bench', qw(ONLY=segments ROUNDS=2 SECONDS=1 THINK=2 WHO=one-by-one-fenced CONNECTIONS=8), 'SEGMENTS=1,3');
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my $result = result('bench');
-    is_deeply [map { [@$_{qw(who think_ms segments rounds)}] } @{ $result->{rows} }],
-        [['one-by-one-fenced', 2, 1, 2], ['one-by-one-fenced', 2, 3, 2]], 'a row for each number of segments';
-    is_deeply $result->{rows}[0]{ratio}, [1, 1, 1], 'one segment compares to itself';
-    ok $_->{ledger}{balanced} && $_->{requests} && !$_->{refused}, 'all sold, all audited' for @{ $result->{cases} };
-    my %lines = map { $_->{segments} => $_->{ledger}{lines} } @{ $result->{cases} };
-    is scalar(grep { $_->{product_id} == 1 } @{ $lines{3} }), 3, 'the stock was split';
-    like $ran->{out}, qr/^  one by one, 10 ms, 10 segments to one +>= 8\.00  not measured$/m, 'the goal says so';
-    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
-
-    is loadtest('bench', 'ONLY=segments', $_)->{exit}, 2, $_
-        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x WHO=none CONNECTIONS=257 ROUNDS=0 fast);
+        for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 BEFORE=/no/such/program fast SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x);
+    is loadtest('bench', 'ONLY=segments', $_)->{exit}, 2, "segments: $_" for qw(CONNECTIONS=257);
     like loadtest('bench', '--help')->{out}, qr/^usage: .*THINK=0,2,10/s, 'it explains itself';
-};
-
-subtest 'a constant rate' => sub {
-    my $ran = loadtest('bench', qw(ONLY=open ROUNDS=1 SECONDS=1 RATE=400 CONNECTIONS=8), 'SHARES=25,50');
-    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my @rows = @{ result('bench')->{rows} };
-    is_deeply [map { [@$_{qw(share rate)}] } @rows], [[25, 100], [50, 200]], 'a row for each share of the most';
-    ok $_->{p50_ms}[0] > 0 && $_->{p50_ms}[0] <= $_->{max_ms}[0], 'latencies rise' for @rows;
-    like $ran->{out}, qr{^  batched +50 %, 200/s }m, 'and has a line';
-    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
 };
 
 # Where perf or strace may not look, the text says so.
