@@ -1,14 +1,10 @@
 /*
  * Deadlocks: of processes that wait for each other one is told, with the cycle in
  * words, and the others get what they wait for. Nobody is told of one that is none:
- * not when a waiter has given up, was stopped, or its command comes late. And of a crowd
- * that takes two of three locks each, again and again, all come to their end.
+ * not when a waiter has given up, was stopped, or its command comes late.
  */
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "lock/dlock_deadlock.h"
 #include "tests/support/async_note.h"
@@ -21,8 +17,7 @@ enum {
     LONG_MS = 60000, /* nobody waits for so long */
     AFTER_MS = 50,   /* deadlock_ms */
     LOOKS = 8,       /* after which who was to be told would have been */
-    PARTIES_MAX = 3,
-    CROWD = 8,
+    PARTIES_MAX = 2,
 };
 
 static struct lock_process processes[PARTIES_MAX];
@@ -40,15 +35,15 @@ static int tear_down(NO_STATE)
     return 0;
 }
 
-/* Process I holds the lock of its own: A, B, or C. */
-static const char *const names[PARTIES_MAX] = {"A", "B", "C"};
+/* Process I holds the lock of its own: A, or B. */
+static const char *const names[PARTIES_MAX] = {"A", "B"};
 
 static void start(int n, const char *strategy)
 {
-    static const char *const labels[PARTIES_MAX] = {"p", "q", "r"};
+    static const char *const labels[PARTIES_MAX] = {"p", "q"};
 
     rig.deadlock_ms = AFTER_MS;
-    for (int i = 0; i < n && i < PARTIES_MAX; i++) {
+    for (int i = 0; i < n; i++) {
         rig.label = labels[i];
         lock_process_start(&processes[i], strategy);
         assert_ok(lock_process_take(&processes[i], names[i], 0));
@@ -371,87 +366,6 @@ ALONE(others_cannot)
     cannot("fenced", "a cluster cannot look for deadlocks");
 }
 
-/* ---- a crowd ---------------------------------------------------------------- */
-
-/* Takes two of three locks again and again; ORDERED: always the lower one first. The
- * exit status: how often it was told of a deadlock, 255 = something went wrong. */
-static _Noreturn void go_round(const char *strategy, unsigned seed,
-                               bool ordered)
-{
-    const struct dlock_terms terms = {.wait_ms = LONG_MS, .deadlock_ms = 1};
-    int deadlocks = 0;
-    struct lock_single party = lock_single_open(strategy);
-
-    for (int round = 0; round < (ordered ? 50 : 3);) {
-        unsigned first = (unsigned)rand_r(&seed) % PARTIES_MAX;
-        unsigned second =
-            (first + 1 + (unsigned)rand_r(&seed) % (PARTIES_MAX - 1)) %
-            PARTIES_MAX;
-        struct dlock_grant grants[2];
-        enum dlock_status status;
-
-        if (ordered && second < first) {
-            unsigned swap = first;
-
-            first = second;
-            second = swap;
-        }
-        status = dlock_acquire(party.session, names[first], &terms, &grants[0],
-                               NULL);
-        if (status != DLOCK_OK)
-            _exit(255);
-        status = dlock_acquire(party.session, names[second], &terms, &grants[1],
-                               NULL);
-        if (status != DLOCK_OK && status != DLOCK_DEADLOCK)
-            _exit(255);
-        if (status == DLOCK_OK &&
-            dlock_release(party.session, &grants[1], NULL) != DLOCK_OK)
-            _exit(255);
-        if (dlock_release(party.session, &grants[0], NULL) != DLOCK_OK)
-            _exit(255);
-        deadlocks += status == DLOCK_DEADLOCK;
-        round += status == DLOCK_OK;
-    }
-    _exit(deadlocks < 255 ? deadlocks : 254);
-}
-
-static int crowd(const char *strategy, bool ordered)
-{
-    pid_t pids[CROWD], parent = getpid();
-    unsigned n =
-        ordered ? CROWD : PARTIES_MAX; /* a cycle takes half a second */
-    int deadlocks = 0, status;
-
-    for (unsigned i = 0; i < n; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (pids[i] == 0) {
-            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() == parent)
-                go_round(strategy, i + 1, ordered);
-            _exit(255);
-        }
-    }
-    for (unsigned i = 0; i < n; i++) {
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        assert_true(WIFEXITED(status));
-        assert_int_not_equal(WEXITSTATUS(status), 255);
-        deadlocks += WEXITSTATUS(status);
-    }
-    return deadlocks;
-}
-
-static void a_crowd_in_order_hears_nothing(void **state)
-{
-    assert_int_equal(crowd(*state, true), 0);
-}
-
-/* Without order all come to their end as well, since one of each cycle gives way. */
-static void a_crowd_without_order_comes_through(void **state)
-{
-    (void)crowd(*state, false);
-}
-
 #define WAITS "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0 -> "
 
 static const struct lock_story stories[] = {
@@ -516,13 +430,5 @@ static const struct lock_story stories[] = {
      "b takes name=A wait=100 deadlock=10000 -> timeout; steps eval-look 0"},
 };
 LOCK_STORIES_TEST
-
-static const struct CMUnitTest tests[] = {
-    LOCK_STORY_TEST(a_crowd_in_order_hears_nothing, "fenced"),
-    LOCK_STORY_TEST(a_crowd_in_order_hears_nothing, "redisson"),
-    LOCK_STORY_TEST(a_crowd_without_order_comes_through, "fenced"),
-    LOCK_STORY_TEST(a_crowd_without_order_comes_through, "fair"),
-};
-UNIT_TESTS_ADD(tests)
 
 UNIT_TESTS_WITHIN(begin_all, lock_rig_teardown)

@@ -61,23 +61,6 @@ LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease)
     assert_in_range(dlock_remaining_ms(single.session, &single.grant), 1, 2000);
 }
 
-/* Nothing to see here but for the thread sanitizer. */
-LOCK_TEST(test_extending_beside_renewals)
-{
-    uint64_t until = lock_rig_now_ms() + 400;
-    struct lock_single single;
-
-    rig.watchdog_lease_ms = 3000;
-    single = lock_single_open("fenced");
-    assert_ok(lock_single_take(&single, 0));
-    for (unsigned i = 0; lock_rig_now_ms() < until; i++) {
-        enum dlock_status status =
-            dlock_extend(single.session, &single.grant, 20 + i % 2000, NULL);
-
-        assert_true(status == DLOCK_OK || status == DLOCK_LOST);
-    }
-}
-
 static const struct lock_story stories[] = {
     /* Each lock with a lease tells whose it is, and lets nobody else set its end. */
     {"a hold is seen and extended", LOCKS_OWNED " multi",
