@@ -195,8 +195,6 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     watch_floor =
         dlock_strategy_find(scene->lock)->capabilities & DLOCK_CAP_FENCED;
     turns_nodes_n = world->nodes_n;
-    for (unsigned i = 0; i < world->nodes_n; i++)
-        watch_nodes[i] = redis_proc_url(world->nodes[i].redis);
     turns_begin(board, &board->pages[first], process.stop_fd);
     if (!open_parts(scene, first)) {
         turns_note("its parts cannot be opened");

@@ -23,7 +23,7 @@ enum {
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
     PAGE_NODES_MAX = 5, /* servers */
-    PAGE_HOLDS_MAX = 4, /* locks that one actor holds */
+    PAGE_HOLDS_MAX = 4, /* of one actor */
     PAGE_PLACED_MAX = 4,
 };
 
@@ -111,14 +111,11 @@ enum page_phase {
     PAGE_TROUBLE, /* it could not begin: the text of a record says why */
 };
 
-/* A lock that an actor believes to have. */
+/* A lock that an actor believes to have: one for each time that it was granted. */
 struct page_hold {
-    char name[STAGE_NAME_BYTES];
-    unsigned n; /* how often; 0 = a free place */
-};
-
-struct page_grant {
-    uint64_t attempt; /* 0 = a free place */
+    char name[STAGE_NAME_BYTES]; /* "" = a free place */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    uint64_t attempt; /* of the owner: it tells grants apart */
     uint64_t at_us;   /* since when its actor has known of it */
 };
 
@@ -146,9 +143,7 @@ struct page_lane {
     char granted[STAGE_NAME_BYTES]; /* in this move */
     uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
     uint64_t granted_for_us;        /* the length that an extend sets; or 0 */
-    struct page_grant grants[PAGE_HOLDS_MAX]; /* the last ones */
-    unsigned grants_n;
-    unsigned tokens_n; /* grants with a token; the last one: */
+    unsigned tokens_n;              /* grants with a token; the last one: */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES];
     uint64_t floor; /* the highest token of that lock, by the database */
@@ -157,8 +152,7 @@ struct page_lane {
     /* A release. GAVE: the last hold was given back in this move, and all is well;
      * GAVE_ONE: a hold was, the last or not. The next release begins in the same move. */
     char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
-    char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* owner and attempt of the hold */
-    uint64_t gives_since_us; /* the time of its grant; 0 = not known */
+    uint64_t gives_since_us; /* the time of the hold's grant; 0 = it has none */
 
     /* A loss, or a reply that did not come. */
     bool unsure;                 /* it does not know what came of a command */
@@ -177,7 +171,7 @@ struct page_lane {
 static inline bool page_believes(const struct page_lane *lane, const char *name)
 {
     for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        if (lane->holds[i].n > 0 && strcmp(lane->holds[i].name, name) == 0)
+        if (strcmp(lane->holds[i].name, name) == 0)
             return true;
     return false;
 }
@@ -188,7 +182,7 @@ static inline unsigned page_holds(const struct page_lane *lane)
     unsigned n = 0;
 
     for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        n += lane->holds[i].n;
+        n += lane->holds[i].name[0] != '\0';
     return n;
 }
 

@@ -165,16 +165,33 @@ static void take_records(struct stage *stage, const struct page *page)
     }
 }
 
-bool stage_hand(struct actor *actor, enum page_order order, int thread,
-                enum page_verdict verdict)
+/*
+ * Several servers are asked without waiting for what each says; so one that does not
+ * know a script would do nothing before it is asked again. It is told before, and
+ * what was sent is done when the move is over.
+ */
+static void know_script(struct stage *stage, const struct page_thread *shown)
+{
+    const char *words[] = {"SCRIPT", "LOAD", shown->words + sizeof("EVAL")};
+    char reply[64];
+
+    if (stage->world.nodes_n > 1 && strcmp(shown->words, "EVAL") == 0)
+        (void)peek_send(stage->world.nodes[shown->step.node].peek, 3, words,
+                        reply, sizeof(reply));
+}
+
+bool stage_hand(struct actor *actor, enum page_order order,
+                const struct page_thread *thread, enum page_verdict verdict)
 {
     struct page *page = actor->page;
 
     page->order = order;
-    page->thread = (unsigned)thread;
+    page->thread = thread ? (unsigned)(thread - page->threads) : 0;
     page->lane = (unsigned)actor->index;
     page->verdict = verdict;
     page->records_n = 0;
+    if (order == PAGE_GO && thread->wait == PAGE_STEP && verdict != PAGE_HOLD)
+        know_script(actor->stage, thread);
     (void)sem_post(&page->go);
     if (!await(actor))
         return false;
@@ -307,7 +324,7 @@ static bool open_actors(struct stage *stage, struct fail *error)
     good = stage_begin(stage, error);
     for (struct actor *each = stage->actors; good && each < stage->end;
          each++) {
-        good = stage_hand(each, PAGE_BEGIN, 0, PAGE_OK) ||
+        good = stage_hand(each, PAGE_BEGIN, NULL, PAGE_OK) ||
                fail_with(error, "%s", stage->error.text);
         each->first = *stage_main_thread(each);
         good = good && stage_begin(stage, error);
@@ -358,7 +375,7 @@ static bool begin_processes(struct stage *stage)
     for (struct actor *each = stage->actors; each < stage->end; each++) {
         if (each->page->pid == 0 || !stage_has_begun(each))
             continue;
-        if (!stage_hand(each, PAGE_END, 0, PAGE_OK))
+        if (!stage_hand(each, PAGE_END, NULL, PAGE_OK))
             return false;
         if (stage_has_begun(each))
             stage_kill(stage, each->page);

@@ -13,14 +13,6 @@ static bool is_keeper(const struct page_thread *thread)
            strcmp(thread->name, "dlock-guard") == 0;
 }
 
-/* Looking again is worth it if something is there that was not, or if nobody
- * knows what is. */
-static bool may_look(const struct actor *actor)
-{
-    return actor->hears_nothing ||
-           actor->asleep_hash != stage_keys_hash(actor->stage);
-}
-
 static bool opens(const struct page_thread *thread)
 {
     return thread->wait == PAGE_STEP && thread->step.is_sql &&
@@ -40,121 +32,91 @@ static bool is_kept_out(const struct actor *actor)
     return false;
 }
 
-/* From FROM on. Helpers are anybody's who is in their process. */
-static int find_step(const struct actor *actor, unsigned from)
+/* Looking again is worth it if something is there that was not, or if nobody
+ * knows what is. */
+static bool can_step(const struct actor *actor,
+                     const struct page_thread *thread)
 {
-    const struct page *page = actor->page;
-    unsigned own = actor->lane->thread;
+    bool is_own = thread == stage_main_thread(actor);
 
-    for (unsigned i = from; i < page->threads_n; i++) {
-        const struct page_thread *thread = &page->threads[i];
+    if ((is_own && actor->stage->scene.batched) ||
+        (opens(thread) && is_kept_out(actor)))
+        return false;
+    return thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
+           (thread->wait == PAGE_SLEEP &&
+            (!is_own || actor->hears_nothing ||
+             actor->asleep_hash != stage_keys_hash(actor->stage)));
+}
 
-        if (is_keeper(thread) || (thread->is_main && i != own) ||
-            (actor->stage->scene.batched && i == own) ||
-            (opens(thread) && is_kept_out(actor)))
-            continue;
-        if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
-            (thread->wait == PAGE_SLEEP && (i != own || may_look(actor))))
-            return (int)i;
+/* A process's own threads are moved by the first actor in it that does HAS_THEM. */
+static bool is_first(const struct actor *actor,
+                     bool (*has_them)(const struct actor *actor))
+{
+    for (const struct actor *each = actor->stage->actors; each < actor; each++)
+        if (each->page == actor->page && has_them(each))
+            return false;
+    return true;
+}
+
+/* THREAD of ACTOR into FOUND. Order by order only the program's own waits end by time. */
+static void sort_in(const struct actor *actor, struct page_thread *thread,
+                    struct stage_threads *found)
+{
+    bool is_timed = thread->wait == PAGE_TIMED;
+
+    if (!found->committer && is_timed && strcmp(thread->name, "committer") == 0)
+        found->committer = thread;
+    if (!found->opening && opens(thread))
+        found->opening = thread;
+    if (actor->stage->scene.batched
+            ? is_timed && (!found->waiting ||
+                           thread->until_us < found->waiting->until_us)
+            : thread == stage_main_thread(actor) &&
+                  (is_timed || thread->wait == PAGE_SLEEP))
+        found->waiting = thread;
+    if (found->step && !found->second && actor->stage->scene.batched &&
+        can_step(actor, thread))
+        found->second = thread;
+    if (!found->step && can_step(actor, thread))
+        found->step = thread;
+}
+
+struct stage_threads stage_threads(const struct actor *actor)
+{
+    struct page *page = actor->page;
+    struct stage_threads found = {NULL};
+
+    for (unsigned i = 0; i < page->threads_n; i++) {
+        struct page_thread *thread = &page->threads[i];
+
+        if (is_keeper(thread)) {
+            if (!found.keeper &&
+                (thread->wait == PAGE_STEP || thread->wait == PAGE_TIMED))
+                found.keeper = thread;
+        } else if (!thread->is_main || i == actor->lane->thread) {
+            sort_in(actor, thread, &found);
+        }
     }
-    return -1;
-}
-
-int stage_stepping_thread(const struct actor *actor)
-{
-    return find_step(actor, 0);
-}
-
-static int second_thread(const struct actor *actor)
-{
-    int first = actor->stage->scene.batched ? find_step(actor, 0) : -1;
-
-    return first < 0 ? -1 : find_step(actor, (unsigned)first + 1);
-}
-
-static int opening_thread(const struct actor *actor)
-{
-    const struct page *page = actor->page;
-
-    for (unsigned i = 0; i < page->threads_n; i++)
-        if (opens(&page->threads[i]) &&
-            (!page->threads[i].is_main || i == actor->lane->thread))
-            return (int)i;
-    return -1;
-}
-
-/* A watchdog is of the process: the first that plays there moves it. */
-int stage_keeper_thread(const struct actor *actor)
-{
-    const struct page_thread *threads = actor->page->threads;
-
-    for (const struct actor *each = actor->stage->actors; each < actor; each++)
-        if (each->page == actor->page && stage_is_playing(each))
-            return -1;
-    for (unsigned i = 0; i < actor->page->threads_n; i++)
-        if (is_keeper(&threads[i]) &&
-            (threads[i].wait == PAGE_STEP || threads[i].wait == PAGE_TIMED))
-            return (int)i;
-    return -1;
-}
-
-/* The actor that began first in a process moves it. */
-int stage_committer_thread(const struct actor *actor)
-{
-    const struct page_thread *threads = actor->page->threads;
-
-    if (actor->is_dead || !stage_has_begun(actor))
-        return -1;
-    for (const struct actor *each = actor->stage->actors; each < actor; each++)
-        if (each->page == actor->page && stage_has_begun(each))
-            return -1;
-    for (unsigned i = 0; i < actor->page->threads_n; i++)
-        if (strcmp(threads[i].name, "committer") == 0 &&
-            threads[i].wait == PAGE_TIMED)
-            return (int)i;
-    return -1;
-}
-
-/* The thread whose wait ends by time; -1: there is none. Of an instance the one
- * whose time comes first. */
-static int waiting_thread(const struct actor *actor)
-{
-    const struct page_thread *threads = actor->page->threads;
-    int own = (int)actor->lane->thread, first = -1;
-
-    if (!actor->stage->scene.batched)
-        return threads[own].wait == PAGE_SLEEP ||
-                       threads[own].wait == PAGE_TIMED
-                   ? own
-                   : -1;
-    for (int i = 0; i < (int)actor->page->threads_n; i++)
-        if (!is_keeper(&threads[i]) && threads[i].wait == PAGE_TIMED &&
-            (first < 0 || threads[i].until_us < threads[first].until_us))
-            first = i;
-    return first;
+    if (!is_first(actor, stage_is_playing))
+        found.keeper = NULL;
+    if (actor->is_dead || !stage_has_begun(actor) ||
+        !is_first(actor, stage_has_begun))
+        found.committer = NULL;
+    return found;
 }
 
 /* ---- which there are ---------------------------------------------------- */
 
-/* The lease that ends next; NULL: there is none that ends. */
-static const struct stage_lock *next_lease(const struct stage *stage)
-{
-    const struct stage_lock *next = NULL;
-
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (stage->locks[i].has_key && stage->locks[i].ends_us != PAGE_NEVER &&
-            (!next || stage->locks[i].ends_us < next->ends_us))
-            next = &stage->locks[i];
-    return next;
-}
-
-/* When the next one ends on NODE; 0: there is none. */
-static uint64_t node_lease(const struct stage *stage, unsigned node)
+/* When the next lease ends, on NODE or (-1) on the last server that has it; 0: none ends. */
+static uint64_t next_lease(const struct stage *stage, int node)
 {
     uint64_t next_us = PAGE_NEVER;
 
     for (unsigned i = 0; i < stage->locks_n; i++) {
-        uint64_t ends_us = stage->locks[i].node_ends_us[node];
+        const struct stage_lock *lock = &stage->locks[i];
+        uint64_t ends_us = node >= 0       ? lock->node_ends_us[node]
+                           : lock->has_key ? lock->ends_us
+                                           : 0;
 
         if (ends_us != 0 && ends_us < next_us)
             next_us = ends_us;
@@ -164,24 +126,22 @@ static uint64_t node_lease(const struct stage *stage, unsigned node)
 
 /* A process goes on when its program is over; but an instance that has stopped has
  * nobody to make the steps of its batch. */
-static bool may_expire(const struct actor *actor)
+static bool may_expire(const struct actor *actor,
+                       const struct page_thread *committer)
 {
     const struct stage_scene *scene = &actor->stage->scene;
-    int thread = stage_committer_thread(actor);
 
-    return scene->pay_within_s > 0 && thread >= 0 &&
+    return scene->pay_within_s > 0 && committer &&
            (!scene->batched || stage_is_playing(actor)) &&
-           actor->page->threads[thread].until_us <= stage_now_us(actor->stage);
+           committer->until_us <= stage_now_us(actor->stage);
 }
 
 /* A process goes on keeping what its program has not given back. */
 static bool may_keep(const struct actor *actor)
 {
-    bool is_done = !actor->is_dead && actor->lane->phase == PAGE_DONE;
-
-    return (stage_is_playing(actor) ||
-            (is_done && page_holds(actor->lane) > 0)) &&
-           stage_keeper_thread(actor) >= 0;
+    return stage_is_playing(actor) ||
+           (!actor->is_dead && actor->lane->phase == PAGE_DONE &&
+            page_holds(actor->lane) > 0);
 }
 
 /* The loop of an instance is at a step of its own. */
@@ -246,14 +206,14 @@ static size_t add_world(struct stage *stage,
     const struct world_replica *replica = &stage->world.replica;
 
     n = add(moves, n, stage->late_n > 0, -1, '^');
-    n = add(moves, n, next_lease(stage), -1, 'L');
+    n = add(moves, n, next_lease(stage, -1) != 0, -1, 'L');
     n = add(moves, n, stage_next_payment(stage) != 0, -1, 'H');
     n = add(moves, n, stage->look->keys[0] != '\0', -1, 'F');
     n = add(moves, n, replica->is_linked, -1, 'R');
     n = add(moves, n, replica->is_there && !replica->is_promoted, -1, 'P');
     for (int i = 0; i < (int)stage->world.nodes_n && stage->world.nodes_n > 1;
          i++) {
-        bool has_lease = node_lease(stage, (unsigned)i) != 0;
+        bool has_lease = next_lease(stage, i) != 0;
 
         n = add(moves, n, has_lease, -2 - i, 'L');
         n = add(moves, n, has_lease, -2 - i, 'F');
@@ -268,30 +228,28 @@ size_t stage_enabled(struct stage *stage,
     size_t n = 0;
 
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
-        bool plays = stage_is_playing(each);
+        const struct stage_threads there = stage_threads(each);
         /* Its first step, which it has shown once; an instance has none. */
         bool is_new =
             !each->is_dead && !stage_has_begun(each) && !stage->scene.batched;
-        int thread = plays ? stage_stepping_thread(each) : -1;
-        const struct page_thread *step = is_new ? &each->first
-                                         : thread >= 0
-                                             ? &each->page->threads[thread]
-                                             : NULL;
+        bool plays = stage_is_playing(each);
+        const struct page_thread *step = is_new  ? &each->first
+                                         : plays ? there.step
+                                                 : NULL;
         bool steps = step && (is_new || step->wait == PAGE_STEP);
-        bool opens_one =
-            is_new ? opens(step) : plays && opening_thread(each) >= 0;
+        bool opens_one = is_new ? opens(step) : plays && there.opening;
         int a = each->index;
 
-        n = add(moves, n, may_expire(each), a, 'e');
+        n = add(moves, n, may_expire(each, there.committer), a, 'e');
         n = add(moves, n, may_bring_news(each), a, 'i');
         n = add(moves, n, step, a, 's');
-        n = add(moves, n, plays && second_thread(each) >= 0, a, 'l');
+        n = add(moves, n, plays && there.second, a, 'l');
         n = add(moves, n, steps && may_be_lost(step), a, '~');
         n = add(moves, n, opens_one, a, '-');
         n = add(moves, n, steps && may_fail(step), a, 'x');
         n = add(moves, n, steps && may_be_late(stage, step), a, '^');
-        n = add(moves, n, plays && waiting_thread(each) >= 0, a, '+');
-        n = add(moves, n, may_keep(each), a, 'w');
+        n = add(moves, n, plays && there.waiting, a, '+');
+        n = add(moves, n, there.keeper && may_keep(each), a, 'w');
         n = add(moves, n, plays, a, '!');
     }
     return add_world(stage, moves, n);
@@ -320,7 +278,8 @@ static void pass(struct stage *stage, uint64_t until_us)
 /* Its program begins, up to its first step; if it has not before. */
 static bool begin(struct actor *actor)
 {
-    return stage_has_begun(actor) || stage_hand(actor, PAGE_BEGIN, 0, PAGE_OK);
+    return stage_has_begun(actor) ||
+           stage_hand(actor, PAGE_BEGIN, NULL, PAGE_OK);
 }
 
 /* KIND: of the move. */
@@ -332,35 +291,32 @@ static bool step(struct actor *actor, char kind)
                                 : kind == 'x' ? PAGE_FAIL
                                               : PAGE_OK;
     struct stage *stage = actor->stage;
+    struct stage_threads there;
     const struct page_thread *shown;
-    int thread;
-    bool own;
 
     if (!begin(actor))
         return false;
-    thread = kind == '-'   ? opening_thread(actor)
-             : kind == 'l' ? second_thread(actor)
-                           : stage_stepping_thread(actor);
-    if (thread < 0)
+    there = stage_threads(actor);
+    shown = kind == '-'   ? there.opening
+            : kind == 'l' ? there.second
+                          : there.step;
+    if (!shown)
         return true;
-    shown = &actor->page->threads[thread];
-    own = shown == stage_main_thread(actor);
-
+    stage->posted = shown != stage_main_thread(actor);
+    if (!stage->posted)
+        actor->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] =
             (struct stage_late){.actor = actor, .shown = *shown};
-    if (own)
-        actor->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     stage->unfaithful |= verdict != PAGE_OK;
     stage->is_disturbed |= verdict != PAGE_OK && verdict != PAGE_LOSE;
     stage->cut_short |= verdict != PAGE_OK && shown->step.is_sql;
-    stage->posted = !own;
     if (shown->wait != PAGE_STEP)
         stage_tell(stage, actor, "",
                    shown->wait == PAGE_SLEEP
                        ? "checks again"
                        : "its subscriber is told something");
-    return stage_hand(actor, PAGE_GO, thread, verdict);
+    return stage_hand(actor, PAGE_GO, shown, verdict);
 }
 
 uint64_t stage_wait_us(const struct stage *stage)
@@ -376,45 +332,39 @@ uint64_t stage_wait_us(const struct stage *stage)
  * so all the time passes for which it waits for the lock. */
 static bool end_wait(struct actor *actor)
 {
-    uint64_t give_up_us = WORLD_BEGINS_US + stage_wait_us(actor->stage);
-    int index = waiting_thread(actor);
-    const struct page_thread *thread = &actor->page->threads[index];
+    const struct page_thread *thread = stage_threads(actor).waiting;
 
     pass(actor->stage, thread->until_us);
     if (thread->wait == PAGE_SLEEP)
-        pass(actor->stage, give_up_us);
+        pass(actor->stage, WORLD_BEGINS_US + stage_wait_us(actor->stage));
     stage_tell(actor->stage, actor, "", "time passes: its wait is over");
-    return stage_hand(actor, PAGE_TIME, index, PAGE_OK);
+    return stage_hand(actor, PAGE_TIME, thread, PAGE_OK);
 }
 
 /* A pass of the watchdog begins, when it is due, and does its first command; or goes
- * on with its next one. */
+ * on with its next one. A pass that sends nothing is the end of a renewal as well. */
 static bool keep(struct actor *actor)
 {
     struct stage *stage = actor->stage;
-    int index = stage_keeper_thread(actor);
-    const struct page_thread *thread = &actor->page->threads[index];
+    const struct page_thread *thread = stage_threads(actor).keeper;
     int64_t max_ms = stage->scene.max_hold_ms;
-    uint64_t now_us;
+    char text[80] = "the watchdog renews nothing";
     size_t steps_n;
-    char text[80];
 
     if (thread->wait == PAGE_TIMED) {
         pass(stage, thread->until_us);
-        if (!stage_hand(actor, PAGE_TIME, index, PAGE_OK))
+        if (!stage_hand(actor, PAGE_TIME, thread, PAGE_OK))
             return false;
     }
     steps_n = stage->steps_n;
     if (thread->wait == PAGE_STEP &&
-        !stage_hand(actor, PAGE_GO, index, PAGE_OK))
+        !stage_hand(actor, PAGE_GO, thread, PAGE_OK))
         return false;
-    now_us = stage_now_us(stage) - WORLD_BEGINS_US;
-    (void)snprintf(text, sizeof(text),
-                   max_ms > 0 && now_us >= (uint64_t)max_ms * 1000
-                       ? "the watchdog gives up: held for %lld ms"
-                       : "the watchdog renews nothing",
-                   (long long)max_ms);
-    /* A pass that sends nothing is the end of a renewal as well. */
+    if (max_ms > 0 &&
+        stage_now_us(stage) >= WORLD_BEGINS_US + 1000 * (uint64_t)max_ms)
+        (void)snprintf(text, sizeof(text),
+                       "the watchdog gives up: held for %lld ms",
+                       (long long)max_ms);
     if (stage->steps_n == steps_n)
         stage_tell(stage, actor, "", text);
     return true;
@@ -425,7 +375,7 @@ static bool expire(struct actor *actor)
 {
     struct stage *stage = actor->stage;
 
-    if (!stage_hand(actor, PAGE_TIME, stage_committer_thread(actor), PAGE_OK))
+    if (!stage_hand(actor, PAGE_TIME, stage_threads(actor).committer, PAGE_OK))
         return false;
     if (stage->steps_n == stage->steps_before)
         stage_tell(stage, actor, "",
@@ -437,20 +387,16 @@ static bool expire(struct actor *actor)
 /* The command that was held up first reaches its server. */
 static bool deliver(struct stage *stage)
 {
-    struct stage_late late = stage->late[0];
-    const char *words[PAGE_WORDS_MAX + 1];
-    const char *word = late.shown.words;
+    const struct stage_late late = stage->delivered = stage->late[0];
+    const char *words[PAGE_WORDS_MAX + 1], *word = late.shown.words;
     enum peek_answer answer;
     char reply[96], name[32];
 
-    stage->delivered = late;
     stage->is_delivery = true;
     stage->late_n--;
     memmove(stage->late, stage->late + 1, stage->late_n * sizeof(late));
-    for (unsigned i = 0; i < late.shown.words_n; i++) {
+    for (unsigned i = 0; i < late.shown.words_n; i++, word += strlen(word) + 1)
         words[i] = word;
-        word += strlen(word) + 1;
-    }
     answer = peek_send(stage->world.nodes[late.shown.step.node].peek,
                        late.shown.words_n, words, reply, sizeof(reply));
     if (answer == PEEK_NONE)
@@ -476,10 +422,10 @@ static bool act_of_world(struct stage *stage, struct stage_move move)
     case 'L':
         if (is_server)
             (void)atomic_fetch_add(&world->board->ahead_us[node],
-                                   node_lease(stage, node) -
+                                   next_lease(stage, (int)node) -
                                        stage_now_us(stage) + 1000);
         else
-            pass(stage, next_lease(stage)->ends_us + 1000);
+            pass(stage, next_lease(stage, -1) + 1000);
         break;
     case 'F':
         stage->lapses += !is_server;
@@ -523,7 +469,7 @@ static bool act(struct actor *actor, char kind)
     case 'i': /* An instance begins, and what its loop does next happens. */
         return begin(actor) &&
                (!has_news(actor) ||
-                stage_hand(actor, PAGE_GO, (int)actor->lane->thread, PAGE_OK));
+                stage_hand(actor, PAGE_GO, stage_main_thread(actor), PAGE_OK));
     case '!':
         stage_kill(stage, actor->page);
         stage->unfaithful = stage->is_disturbed = stage->cut_short = true;

@@ -182,8 +182,8 @@ uint64_t stage_next_payment(struct stage *stage);
 
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
-bool stage_hand(struct actor *actor, enum page_order order, int thread,
-                enum page_verdict verdict);
+bool stage_hand(struct actor *actor, enum page_order order,
+                const struct page_thread *thread, enum page_verdict verdict);
 
 /* After a move: looks into Redis, has the actors look what has come for them, and
  * notes who holds what. MOVER: the actor that moved; NULL = the world. False:
@@ -250,11 +250,16 @@ void stage_tell(struct stage *stage, const struct actor *actor,
  * seen its connections end. */
 void stage_kill(struct stage *stage, struct page *page);
 
-/* An actor's thread that makes the next step; its watchdog's, due or not; its committer's, if
- * that waits for a time. -1: there is none. */
-int stage_stepping_thread(const struct actor *actor);
-int stage_keeper_thread(const struct actor *actor);
-int stage_committer_thread(const struct actor *actor);
+/* The threads that an actor's moves are of; NULL: there is none. */
+struct stage_threads {
+    const struct page_thread *step;    /* it makes the next one */
+    const struct page_thread *second;  /* of an instance, the one after it */
+    const struct page_thread *opening; /* it is about to begin a transaction */
+    const struct page_thread *waiting; /* its time comes first */
+    const struct page_thread *keeper;  /* a watchdog, due or not */
+    const struct page_thread *committer; /* it waits for a time */
+};
+struct stage_threads stage_threads(const struct actor *actor);
 
 /* Whether no server has a key of the lock called NAME. */
 bool stage_is_free(const struct stage *stage, const char *name);

@@ -205,10 +205,9 @@ static bool is_lease_wrong(const struct stage *stage, const char *name,
 static bool is_not_renewed(const struct actor *actor)
 {
     const struct stage *stage = actor->stage;
-    int watchdog = stage_keeper_thread(actor);
+    const struct page_thread *watchdog = stage_threads(actor).keeper;
 
-    if (stage->kind != 'w' || watchdog < 0 ||
-        actor->page->threads[watchdog].wait == PAGE_STEP)
+    if (stage->kind != 'w' || !watchdog || watchdog->wait == PAGE_STEP)
         return false;
     for (unsigned i = 0; i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
@@ -447,16 +446,15 @@ static bool is_asleep(const struct actor *actor)
 static bool has_orders_asleep(const struct actor *actor)
 {
     const struct page *page = actor->page;
-    int committer = stage_committer_thread(actor);
+    const struct page_thread *committer = stage_threads(actor).committer;
 
     for (unsigned i = 0; i < page->threads_n; i++)
         if (page->threads[i].wait == PAGE_STEP)
             return false;
-    return actor->stage->scene.batched && committer >= 0 &&
+    return actor->stage->scene.batched && committer &&
            stage_main_thread(actor)->wait == PAGE_OTHERS &&
            actor->lane->wants[0] == '\0' && page_holds(actor->lane) == 0 &&
-           page->threads[committer].until_us >
-               stage_now_us(actor->stage) + LOOK_US;
+           committer->until_us > stage_now_us(actor->stage) + LOOK_US;
 }
 
 /* A step of its own, or a message, may still come; or it looks again by itself, because
@@ -464,7 +462,7 @@ static bool has_orders_asleep(const struct actor *actor)
  * back. */
 static bool is_at_work(const struct actor *actor)
 {
-    return stage_stepping_thread(actor) >= 0 ||
+    return stage_threads(actor).step ||
            stage_main_thread(actor)->wait == PAGE_SLEEP ||
            ((actor->lane->wants[0] != '\0' || page_holds(actor->lane) > 0) &&
             !is_asleep(actor));

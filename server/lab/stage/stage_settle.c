@@ -218,10 +218,10 @@ static void note_insiders(struct stage *stage)
 
         for (const struct actor *other = stage->actors; other < each; other++)
             for (unsigned i = 0; i < PAGE_HOLDS_MAX && inside; i++) {
-                const struct page_hold *hold = &each->lane->holds[i];
+                const char *name = each->lane->holds[i].name;
 
-                if (hold->n > 0 && stage_is_playing(other) &&
-                    page_believes(other->lane, hold->name))
+                if (name[0] && stage_is_playing(other) &&
+                    page_believes(other->lane, name))
                     insiders |= 1u << each->index | 1u << other->index;
             }
         if (inside && !each->was_inside) {
@@ -316,7 +316,7 @@ bool stage_settle(struct stage *stage, struct actor *mover)
     for (struct actor *each = stage->actors; each < stage->end; each++)
         if (reads_messages(each) &&
             (stage->touched || stage_shares_process(mover, each)) &&
-            !stage_hand(each, PAGE_LOOK, 0, PAGE_OK))
+            !stage_hand(each, PAGE_LOOK, NULL, PAGE_OK))
             return false;
     if (had_key && !stage->locks[0].has_key && mover &&
         stage->world.nodes_n == 1 && stage->kind != '!' &&

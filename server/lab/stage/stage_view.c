@@ -49,7 +49,7 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
     const struct stage *stage = actor->stage;
     const struct page *page = actor->page;
     const struct page_lane *lane = actor->lane;
-    int committer = stage_committer_thread(actor);
+    const struct page_thread *committer = stage_threads(actor).committer;
 
     hash = HASH(hash, actor->is_dead, stage_has_begun(actor),
                 actor->place ? actor->asked_us : 0, stage_may_be_woken(actor));
@@ -58,8 +58,7 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
     hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off, lane->is_wrong,
                 actor->saw_short, actor->was_free,
                 lane->answered ? 1 + (uint64_t)lane->outcome : 0, lane->of_key,
-                lane->placed_n,
-                committer >= 0 ? page->threads[committer].until_us : 0);
+                lane->placed_n, committer ? committer->until_us : 0);
     if (!stage_is_playing(actor) && page_holds(lane) == 0 &&
         !stage->scene.one_process)
         return hash;

@@ -13,10 +13,8 @@ dlock_step_hook watch_lock;
 dlock_lost_hook watch_lost;
 store_step_hook watch_store;
 
-/* The servers' urls, "unix:PATH". Set before the first step, as the next one. */
-extern const char *watch_nodes[];
-
-/* There is no lock: nobody comes in, and nobody gives anything back. */
+/* There is no lock: nobody comes in, and nobody gives anything back. Set before the first
+ * step, as the next ones. */
 extern bool watch_no_lock;
 
 /* The process sells in batches: watch_store.c has what is a step then. */

@@ -9,41 +9,31 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/stage/turns.h"
-#include "server/lab/servers/peek.h"
 
-const char *watch_nodes[PAGE_NODES_MAX];
 bool watch_no_lock;
 
 /* ---- the step hook ------------------------------------------------------ */
-
-/*
- * Several servers are asked without waiting for what each says; so one that does not
- * know a script would do nothing before it is asked again. It is told before, and
- * what was sent is done when the move is over.
- */
-static void know_script(const struct page_thread *shown)
-{
-    const char *words[] = {"SCRIPT", "LOAD", shown->words + sizeof("EVAL")};
-    static struct peek *peeks[PAGE_NODES_MAX];
-    unsigned node = shown->step.node;
-    struct fail error;
-    char text[64];
-
-    if (turns_nodes_n == 1 || strcmp(shown->words, "EVAL") != 0)
-        return;
-    if (peeks[node] && peek_send(peeks[node], 3, words, text, sizeof(text)))
-        return;
-    peek_close(peeks[node]); /* none yet, or of a server that has died */
-    peeks[node] = peek_open(watch_nodes[node], &error);
-    if (peeks[node])
-        (void)peek_send(peeks[node], 3, words, text, sizeof(text));
-}
 
 static void hear(const char *text)
 {
     struct page_lane *lane = turns_own_lane();
 
     (void)snprintf(lane->heard, sizeof(lane->heard), "%s", text);
+}
+
+static enum dlock_verdict end_step(const struct dlock_step *step)
+{
+    struct page_lane *lane = turns_own_lane();
+    bool is_lost = turns_stepped(step->node, step->reply) == PAGE_LOSE;
+
+    /* A reply {0, ms} says not yet, and in how many to come again. */
+    if (strcmp(step->name, "eval-acquire") == 0 &&
+        strncmp(step->reply, "0 ", 2) == 0)
+        lane->asks_n++;
+    hear(step->is_error && !is_lost ? "Redis answered with an error" : "");
+    if (step->is_error)
+        lane->faults |= 1u << STAGE_ERROR;
+    return is_lost ? DLOCK_FAIL : DLOCK_GO;
 }
 
 /* A watchdog's or a subscriber's command is a step as well, of its own thread. */
@@ -56,25 +46,13 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
         turns_step_aside(step->phase == DLOCK_BEFORE);
         return DLOCK_GO;
     }
-    /* A reply {0, ms} says not yet, and in how many to come again. */
-    if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-acquire") == 0 &&
-        strncmp(step->reply, "0 ", 2) == 0)
-        turns_own_lane()->asks_n++;
-    if (step->phase == DLOCK_AFTER) {
-        bool is_lost = turns_stepped(step->node, step->reply) == PAGE_LOSE;
-
-        hear(step->is_error && !is_lost ? "Redis answered with an error" : "");
-        if (step->is_error)
-            turns_own_lane()->faults |= 1u << STAGE_ERROR;
-        return is_lost ? DLOCK_FAIL : DLOCK_GO;
-    }
+    if (step->phase == DLOCK_AFTER)
+        return end_step(step);
     (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", step->name);
     (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", step->key);
     turns_put_words(&shown, step->words, step->words_n, step->parts_n);
-    if (turns_step(&shown) != PAGE_HOLD) {
-        know_script(&shown);
+    if (turns_step(&shown) != PAGE_HOLD)
         return DLOCK_GO;
-    }
     if (turns_ending())
         return DLOCK_FAIL;
     (void)turns_stepped(step->node, "(held up)");
@@ -89,43 +67,33 @@ static void put_name(char to[STAGE_NAME_BYTES], const char *name)
     (void)snprintf(to, STAGE_NAME_BYTES, "%.*s", STAGE_NAME_BYTES - 1, name);
 }
 
-/* The calling actor believes to have one more of NAME, or one less. */
-static void note_hold(const char *name, bool more)
+/* The calling actor believes to have one more. */
+static void note_hold(const struct dlock_grant *grant)
 {
-    struct page_hold *holds = turns_own_lane()->holds;
-    struct page_hold *place = NULL;
+    struct page_hold *place = turns_own_lane()->holds;
 
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++) {
-        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0) {
-            holds[i].n = more ? holds[i].n + 1 : holds[i].n - 1;
-            return;
-        }
-        if (holds[i].n == 0)
-            place = &holds[i];
-    }
-    if (!more)
-        return; /* given back although it was not had */
-    assert(place);
-    put_name(place->name, name);
-    place->n = 1;
+    while (place->name[0])
+        place++;
+    assert(place < turns_own_lane()->holds + PAGE_HOLDS_MAX);
+    put_name(place->name, grant->name);
+    memcpy(place->owner, grant->owner, sizeof(place->owner));
+    place->attempt = grant->attempt;
+    place->at_us = turns_now_us();
 }
 
 /* A release whose reply was lost is asked for again: its actor has that hold no more. */
 static void note_giving(const struct dlock_grant *grant)
 {
     struct page_lane *lane = turns_own_lane();
-    char *last = lane->gives;
-    char now[sizeof(turns_own_lane()->gives)];
 
-    (void)snprintf(now, sizeof(now), "%s %" PRIu64, grant->owner,
-                   grant->attempt);
-    if (strcmp(now, last) != 0)
-        note_hold(grant->name, false);
-    memcpy(last, now, strlen(now) + 1);
     lane->gives_since_us = 0;
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        if (lane->grants[i].attempt == grant->attempt)
-            lane->gives_since_us = lane->grants[i].at_us;
+    for (struct page_hold *each = lane->holds;
+         each < lane->holds + PAGE_HOLDS_MAX; each++)
+        if (each->attempt == grant->attempt &&
+            strcmp(each->owner, grant->owner) == 0) {
+            lane->gives_since_us = each->at_us;
+            *each = (struct page_hold){.attempt = 0};
+        }
 }
 
 static void note_lease(const struct dlock_grant *grant)
@@ -145,7 +113,7 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
 {
     struct page_lane *lane = turns_own_lane();
 
-    lane->wishes_n = name[0] ? lane->wishes_n + 1 : lane->wishes_n - 1;
+    lane->wishes_n += name[0] ? 1u : -1u;
     if (!name[0] && lane->wishes_n > 0)
         return;
     put_name(lane->wants, name);
@@ -214,10 +182,8 @@ static void note_acquired(enum dlock_status status,
 
     note_wish("", false, 0);
     if (status == DLOCK_OK) {
-        note_hold(grant->name, true);
+        note_hold(grant);
         note_lease(grant);
-        lane->grants[lane->grants_n++ % PAGE_HOLDS_MAX] =
-            (struct page_grant){grant->attempt, turns_now_us()};
         lane->tokens_n += grant->token != 0;
         if (grant->token != 0) {
             lane->token = grant->token;
@@ -287,8 +253,8 @@ struct call {
     void *ctx;
 };
 
-static struct call *call_of(const char *name, bool acquires, dlock_done *done,
-                            void *ctx)
+static struct call *begin_call(const char *name, bool acquires,
+                               dlock_done *done, void *ctx)
 {
     struct call *call = calloc(1, sizeof(*call));
 
@@ -298,17 +264,24 @@ static struct call *call_of(const char *name, bool acquires, dlock_done *done,
     return call;
 }
 
+static enum dlock_status end_call(struct call *call, enum dlock_status status,
+                                  const struct dlock_grant *grant)
+{
+    if (call->acquires)
+        note_acquired(status, grant);
+    else
+        note_released(call->name, status);
+    free(call);
+    return status;
+}
+
 static void ended(void *ctx, struct dlock_session *session,
                   enum dlock_status status, const struct dlock_grant *grant,
                   const struct dlock_error *error)
 {
-    struct call call = *(struct call *)ctx;
+    const struct call call = *(struct call *)ctx;
 
-    free(ctx);
-    if (call.acquires)
-        note_acquired(status, grant);
-    else
-        note_released(call.name, status);
+    (void)end_call(ctx, status, grant);
     call.done(call.ctx, session, status, grant, error);
 }
 
@@ -318,17 +291,13 @@ enum dlock_status __wrap_dlock_acquire_async(struct dlock_session *session,
                                              dlock_done *done, void *ctx,
                                              struct dlock_error *error)
 {
-    struct call *call = call_of(name, true, done, ctx);
+    struct call *call = begin_call(name, true, done, ctx);
     enum dlock_status status;
 
     note_wish(name, terms->wait_ms > 0, PAGE_ASYNC);
     status =
         __real_dlock_acquire_async(session, name, terms, ended, call, error);
-    if (status == DLOCK_OK)
-        return status;
-    note_acquired(status, NULL);
-    free(call);
-    return status;
+    return status == DLOCK_OK ? status : end_call(call, status, NULL);
 }
 
 enum dlock_status __wrap_dlock_release_async(struct dlock_session *session,
@@ -336,16 +305,12 @@ enum dlock_status __wrap_dlock_release_async(struct dlock_session *session,
                                              dlock_done *done, void *ctx,
                                              struct dlock_error *error)
 {
-    struct call *call = call_of(grant->name, false, done, ctx);
+    struct call *call = begin_call(grant->name, false, done, ctx);
     enum dlock_status status;
 
     note_giving(grant);
     status = __real_dlock_release_async(session, grant, ended, call, error);
-    if (status == DLOCK_OK)
-        return status;
-    note_released(grant->name, status);
-    free(call);
-    return status;
+    return status == DLOCK_OK ? status : end_call(call, status, NULL);
 }
 
 enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
