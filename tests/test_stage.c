@@ -302,6 +302,34 @@ UNIT_TEST(test_answers_are_of_their_schedule)
     stage_close(stage);
 }
 
+/* FOUND: by a search of a lock, TOLD: in all, as bits. */
+static void assert_faults(const char *flags, const char *schedule,
+                          unsigned found, unsigned told)
+{
+    const struct stage_scene scene = scene_of(flags);
+    struct stage *stage = open_scene(&scene);
+    struct stage_verdict verdict;
+
+    play(stage, schedule);
+    assert_int_equal(stage_faults(stage), found);
+    stage_judge(stage, &verdict);
+    assert_int_equal(verdict.faults, told);
+    stage_close(stage);
+}
+
+/* Units that come back when the time to pay runs out were not there when b was refused. */
+UNIT_TEST(test_refused_before_units_came_back)
+{
+    assert_faults("redisson --deduct guarded --pay-within 1",
+                  "a a a b b b H ae", 0, 0);
+}
+
+/* The naive way loses units by itself when it is cut short: no search blames a lock. */
+UNIT_TEST(test_units_of_the_dead)
+{
+    assert_faults("none", "a a a! b", 0, 1u << STAGE_LEDGER);
+}
+
 /* Nothing can be said then: the schedule must not go on as if all were well. */
 UNIT_TEST(test_a_ledger_that_cannot_be_read_is_told)
 {

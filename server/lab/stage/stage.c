@@ -403,7 +403,7 @@ static bool begin(struct stage *stage)
                sizeof(*each) - offsetof(struct actor, is_dead));
         *each->lane = (struct page_lane){.thread = each->lane->thread};
     }
-    return stage_settle(stage, NULL);
+    return stage_settle(stage);
 }
 
 bool stage_begin(struct stage *stage, struct fail *error)

@@ -495,11 +495,23 @@ static void remember(struct stage *stage, struct stage_move move)
     past->has_look = past->has_audit = false;
 }
 
+/* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
+static void count_run(struct stage *stage, const struct actor *last)
+{
+    bool has_asked = false;
+
+    for (size_t i = stage->steps_before; i < stage->steps_n; i++)
+        has_asked = has_asked || stage->steps[i].sent[0] != '\0';
+    if (!stage->mover || !strchr("sil", stage->kind) || stage->mover != last)
+        stage->run_n = 0;
+    stage->run_n += has_asked;
+}
+
 bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     struct actor *actor = move.actor < 0 ? NULL : &stage->actors[move.actor];
-    struct actor *mover = actor;
+    struct actor *last = stage->mover;
     char text[200], one[4];
     size_t n;
     bool done;
@@ -514,8 +526,7 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
                          n > 0 ? "there are: " : "there is none: all are done",
                          stage_text(moves, n, text, sizeof(text)));
     }
-    if (!actor && move.kind == '^')
-        mover = stage->late[0].actor;
+    stage->mover = !actor && move.kind == '^' ? stage->late[0].actor : actor;
     stage->moves_n++;
     stage->steps_before = stage->steps_n;
     remember(stage, move);
@@ -529,16 +540,8 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
         lane->granted[0] = '\0';
     }
     done = (actor ? act(actor, move.kind) : act_of_world(stage, move)) &&
-           stage_settle(stage, mover);
-    /* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
-    if (!mover || !strchr("sil", stage->kind) || mover != stage->runner)
-        stage->run_n = 0;
-    stage->runner = mover;
-    for (size_t i = stage->steps_before; i < stage->steps_n; i++)
-        if (stage->steps[i].sent[0] != '\0') {
-            stage->run_n++;
-            break;
-        }
+           stage_settle(stage);
+    count_run(stage, last);
     return done || fail_with(error, "%s",
                              stage->error.text[0] ? stage->error.text
                                                   : "the stage is broken");

@@ -13,7 +13,6 @@
 enum {
     STAGE_LATE_MAX = 8,
     STAGE_PRODUCTS_N = 12,
-    STAGE_HOLDS_MAX = 8,
     STAGE_TOKENS_MAX = 16,
     STAGE_ORDERS_MAX = 16,
     STAGE_RUN_MAX = 40,
@@ -126,15 +125,12 @@ struct stage {
     bool cut_short;               /* an order was, between its statements */
     struct stage_verdict verdict; /* so far */
     char kind;                    /* of the move under way */
-    struct actor *runner;         /* who has made the last moves, ... */
-    unsigned run_n;               /* ... so many in a row without any trouble */
+    struct actor *mover;          /* whose move it is; NULL = the world's */
+    unsigned run_n; /* moves of it in a row, without any trouble */
     uint64_t tokens[STAGE_TOKENS_MAX]; /* that were granted, as they rose */
     unsigned tokens_n;
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
-    uint64_t holds_at; /* the hash `written` when these were read: */
-    uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
-    unsigned holds_n;
     unsigned restarts; /* of one of several servers, which then knows nothing */
 };
 
@@ -150,13 +146,6 @@ static inline bool stage_has_begun(const struct actor *actor)
 static inline bool stage_is_playing(const struct actor *actor)
 {
     return !actor->is_dead && actor->lane->phase == PAGE_RUNS;
-}
-
-/* MOVER, NULL = the world, is in the process of ACTOR: so it may be its watchdog. */
-static inline bool stage_shares_process(const struct actor *mover,
-                                        const struct actor *actor)
-{
-    return mover && mover->page == actor->page;
 }
 
 /* -1 = the world, or nobody. */
@@ -177,8 +166,26 @@ static inline uint64_t stage_now_us(const struct stage *stage)
     return atomic_load(&stage->world.board->now_us);
 }
 
+static inline bool stage_has_time_passed(const struct stage *stage)
+{
+    return stage_now_us(stage) != WORLD_BEGINS_US;
+}
+
+/* Who moves is in the process of ACTOR: so it may be its watchdog. */
+static inline bool stage_moves_in(const struct stage *stage,
+                                  const struct actor *actor)
+{
+    return stage->mover && stage->mover->page == actor->page;
+}
+
+/* It is waiting for the lock of that NAME. */
+static inline bool stage_wants(const struct actor *actor, const char *name)
+{
+    return stage_is_playing(actor) && strcmp(actor->lane->wants, name) == 0;
+}
+
 /* When the time to pay of the next order runs out; 0: nobody has to pay. */
-uint64_t stage_next_payment(struct stage *stage);
+uint64_t stage_next_payment(const struct stage *stage);
 
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
@@ -186,17 +193,12 @@ bool stage_hand(struct actor *actor, enum page_order order,
                 const struct page_thread *thread, enum page_verdict verdict);
 
 /* After a move: looks into Redis, has the actors look what has come for them, and
- * notes who holds what. MOVER: the actor that moved; NULL = the world. False:
- * stage->error. */
-bool stage_settle(struct stage *stage, struct actor *mover);
+ * notes who holds what. False: stage->error. */
+bool stage_settle(struct stage *stage);
 
 /* After a move, with what the servers said before it (stage_rules.c). */
-void stage_check_locks(struct stage *stage, const struct stage_lock before[],
-                       struct actor *mover);
+void stage_check_locks(struct stage *stage, const struct stage_lock before[]);
 void stage_check_sleepers(struct stage *stage);
-
-/* Since the schedule began. */
-bool stage_has_time_passed(const struct stage *stage);
 
 /* The dead actor may have been told that the lock is free. */
 bool stage_may_be_woken(const struct actor *actor);
@@ -222,9 +224,8 @@ void stage_mark_step(struct stage *stage, struct stage_step *step);
 /* Redis may have a token that nobody was told of yet. */
 void stage_note_tokens_in_keys(struct stage *stage);
 
-/* MOVER took the lock away from its HOLDER, and whether the key is gone. */
-void stage_mark_loss(struct stage *stage, const struct actor *mover,
-                     struct actor *holder, bool is_gone);
+/* Who moves took the lock away from its HOLDER, and whether the key is gone. */
+void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone);
 
 /* The holder's lease has ended. */
 void stage_note_expiry(struct actor *holder);
@@ -233,8 +234,8 @@ void stage_note_expiry(struct actor *holder);
 void stage_mark_insiders(struct stage *stage, unsigned insiders,
                          enum stage_fault kind);
 
-/* MOVER gave the lock back, and somebody who waits for a message has none. */
-void stage_mark_silence(struct stage *stage, const struct actor *mover);
+/* The lock was given back, and somebody who waits for a message has none. */
+void stage_mark_silence(struct stage *stage);
 
 /* A fault of the ledger came about with this move. */
 void stage_mark_fault(struct stage *stage, enum stage_fault fault);
@@ -261,8 +262,9 @@ struct stage_threads {
 };
 struct stage_threads stage_threads(const struct actor *actor);
 
-/* Whether no server has a key of the lock called NAME. */
-bool stage_is_free(const struct stage *stage, const char *name);
+/* The lock of that NAME; NULL: it was not seen yet. And whether no server has a key of it. */
+struct stage_lock *stage_lock_of(struct stage *stage, const char *name);
+bool stage_is_free(struct stage *stage, const char *name);
 
 /* Whether any lock has a key. */
 bool stage_has_key(const struct stage *stage);

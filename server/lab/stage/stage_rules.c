@@ -4,6 +4,7 @@
  * it, tell it a lease that is not so, let somebody overtake, grant a token again, or
  * leave a waiter asleep while the lock is free.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/stage/stage_private.h"
@@ -16,21 +17,18 @@ enum {
     WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
 };
 
-static bool wants(const struct actor *actor, const char *name)
-{
-    return stage_is_playing(actor) && strcmp(actor->lane->wants, name) == 0;
-}
-
 /* The lock promises an order. */
 static bool is_fair(const struct stage *stage)
 {
     return stage->expected && stage->expected->verdicts[PROPERTY_F] == '#';
 }
 
-static bool has_moved(uint64_t ends_us, uint64_t before_us)
+struct stage_lock *stage_lock_of(struct stage *stage, const char *name)
 {
-    return ends_us > before_us ? ends_us - before_us > ROUNDING_US
-                               : before_us - ends_us > ROUNDING_US;
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (strcmp(stage->locks[i].name, name) == 0)
+            return &stage->locks[i];
+    return NULL;
 }
 
 /* ---- leases --------------------------------------------------------------- */
@@ -41,16 +39,14 @@ static const struct actor *whose_lease(const struct stage *stage,
                                        const struct stage_lock *lock,
                                        const struct stage_lock *before)
 {
-    bool is_one = stage->world.nodes_n == 1;
-
     for (unsigned i = 0; i < stage->world.nodes_n; i++) {
-        const struct actor *owner = is_one ? lock->holder : lock->owners[i];
-        const struct actor *was = is_one ? before->holder : before->owners[i];
+        uint64_t ends_us = lock->node_ends_us[i];
+        uint64_t before_us = before->node_ends_us[i];
 
-        if (owner && owner == was && before->node_ends_us[i] != 0 &&
-            lock->node_ends_us[i] != 0 &&
-            has_moved(lock->node_ends_us[i], before->node_ends_us[i]))
-            return owner;
+        if (ends_us != 0 && before_us != 0 && lock->owners[i] &&
+            lock->owners[i] == before->owners[i] &&
+            llabs((long long)(ends_us - before_us)) > ROUNDING_US)
+            return lock->owners[i];
     }
     return NULL;
 }
@@ -90,20 +86,20 @@ static bool has_more_held_up(const struct actor *actor)
 }
 
 static void check_leases(struct stage *stage, const struct stage_lock *lock,
-                         const struct stage_lock *before,
-                         const struct actor *mover)
+                         const struct stage_lock *before)
 {
-    const struct actor *owner = mover ? whose_lease(stage, lock, before) : NULL;
+    const struct actor *mover = stage->mover;
+    const struct actor *owner = whose_lease(stage, lock, before);
     /* With its data a server has lost what it knew of newer commands. */
-    bool is_late = mover && stage->is_delivery && stage->losses == 0 &&
-                   stage->delivered.newer > 0;
+    bool is_late =
+        stage->is_delivery && stage->losses == 0 && stage->delivered.newer > 0;
 
-    if (owner && !stage_shares_process(mover, owner))
+    if (!mover)
+        return;
+    if (owner && !stage_moves_in(stage, owner))
         stage_broke(stage, STAGE_LEASE);
-    if (mover && before->has_key && before->holder &&
-        before->holder == lock->holder &&
-        !stage_shares_process(mover, lock->holder) &&
-        has_renewed(stage, lock->name))
+    if (before->has_key && before->holder && before->holder == lock->holder &&
+        !stage_moves_in(stage, lock->holder) && has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
     /* A lock that was taken late is older than what comes late behind that, because held
      * up commands keep their order. */
@@ -125,17 +121,6 @@ bool stage_is_exact(const struct stage *stage)
            stage->world.nodes_n == 1;
 }
 
-/* Its holder has heard that its last release is done. Trouble is an excuse; a lost reply
- * is none for a lock that asks again. */
-static bool has_not_given(const struct actor *actor,
-                          const struct stage_lock *lock)
-{
-    return lock->has_key && lock->holder == actor &&
-           strcmp(actor->lane->gave, lock->name) == 0 &&
-           !page_believes(actor->lane, lock->name) &&
-           !wants(actor, lock->name) && !stage_is_excused(actor->stage);
-}
-
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
  * lock there is, ended by its own release: it has not lost the lock. And who has lost it
  * must be told so by the last release at the latest, unless a copy of that has freed it
@@ -148,6 +133,11 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
         const struct page_lane *lane = each->lane;
         bool had_it = before->has_key && before->holder == each;
+        bool gave = strcmp(lane->gave, lock->name) == 0 &&
+                    !page_believes(lane, lock->name);
+        bool was_lost = strcmp(lane->gave_one, lock->name) == 0 &&
+                        lane->gives_since_us != 0 &&
+                        lane->gives_since_us < lock->lapsed_us;
 
         /* One that has missed a reply counts to the earlier of two ends. */
         if (lane->lost_unsure && stage_has_time_passed(stage))
@@ -156,35 +146,23 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
             each->lapses == stage->lapses &&
             (had_it || (is_exact && stage->locks_n == 1)))
             stage_broke(stage, STAGE_TOLD_LOST);
-        if (strcmp(lane->gave, lock->name) == 0 && !had_it && is_exact &&
-            !stage->unfaithful && !page_believes(lane, lock->name))
-            stage_broke(stage, STAGE_TOLD_KEPT);
         /* Also a hold that was lost before its owner came in again. */
-        if (strcmp(lane->gave_one, lock->name) == 0 && is_exact &&
-            !stage->unfaithful && lane->gives_since_us != 0 &&
-            lane->gives_since_us < lock->lapsed_us)
+        if (is_exact && !stage->unfaithful && ((gave && !had_it) || was_lost))
             stage_broke(stage, STAGE_TOLD_KEPT);
-        if (has_not_given(each, lock))
+        /* Trouble is an excuse; a lost reply is none for a lock that asks again. */
+        if (gave && lock->has_key && lock->holder == each &&
+            !stage_wants(each, lock->name) && !stage_is_excused(stage))
             stage_broke(stage, STAGE_HELD);
     }
-}
-
-static const struct stage_lock *lock_of(const struct stage *stage,
-                                        const char *name)
-{
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (strcmp(stage->locks[i].name, name) == 0)
-            return &stage->locks[i];
-    return NULL;
 }
 
 /* The lease on the only server may have begun later than its owner knows, but seconds in
  * place of milliseconds last longer than two of them; FOR_US: an extend has set it so, and
  * it may not be longer; 0 = none has. */
-static bool is_lease_wrong(const struct stage *stage, const char *name,
+static bool is_lease_wrong(struct stage *stage, const char *name,
                            uint64_t told_us, uint64_t for_us)
 {
-    const struct stage_lock *lock = lock_of(stage, name);
+    const struct stage_lock *lock = stage_lock_of(stage, name);
     uint64_t now_us = stage_now_us(stage);
     uint64_t lease_us = stage->scene.lease_ms == 0
                             ? WATCHDOG_LEASE_US
@@ -201,30 +179,14 @@ static bool is_lease_wrong(const struct stage *stage, const char *name,
            (for_us != 0 && lock->ends_us > now_us + for_us + ROUNDING_US);
 }
 
-/* The pass of ACTOR's watchdog is over, and it believes that its lease began anew. */
-static bool is_not_renewed(const struct actor *actor)
+/* Leases on several servers, or elsewhere than in Redis, are not compared. A watchdog whose
+ * pass is over believes that its lease began anew. */
+static void check_terms(struct stage *stage)
 {
-    const struct stage *stage = actor->stage;
-    const struct page_thread *watchdog = stage_threads(actor).keeper;
+    const struct actor *mover = stage->mover;
+    const struct page_thread *watchdog =
+        stage->kind == 'w' ? stage_threads(mover).keeper : NULL;
 
-    if (stage->kind != 'w' || !watchdog || watchdog->wait == PAGE_STEP)
-        return false;
-    for (unsigned i = 0; i < stage->locks_n; i++) {
-        const struct stage_lock *lock = &stage->locks[i];
-
-        if (lock->has_key && lock->holder == actor &&
-            page_believes(actor->lane, lock->name) &&
-            renewal_of(stage, lock->name) &&
-            is_lease_wrong(stage, lock->name,
-                           stage_now_us(stage) + WATCHDOG_LEASE_US, 0))
-            return true;
-    }
-    return false;
-}
-
-/* Leases on several servers, or elsewhere than in Redis, are not compared. */
-static void check_terms(struct stage *stage, const struct actor *mover)
-{
     if (stage->world.nodes_n > 1 ||
         (stage->expected && stage->expected->kept != KEPT_IN_REDIS))
         return;
@@ -239,8 +201,17 @@ static void check_terms(struct stage *stage, const struct actor *mover)
                            is_exact ? lane->granted_for_us : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
     }
-    if (mover && is_not_renewed(mover))
-        stage_broke(stage, STAGE_TOLD_LEASE);
+    for (unsigned i = 0;
+         watchdog && watchdog->wait != PAGE_STEP && i < stage->locks_n; i++) {
+        const struct stage_lock *lock = &stage->locks[i];
+
+        if (lock->has_key && lock->holder == mover &&
+            page_believes(mover->lane, lock->name) &&
+            renewal_of(stage, lock->name) &&
+            is_lease_wrong(stage, lock->name,
+                           stage_now_us(stage) + WATCHDOG_LEASE_US, 0))
+            stage_broke(stage, STAGE_TOLD_LEASE);
+    }
 }
 
 /* ---- order ---------------------------------------------------------------- */
@@ -249,21 +220,20 @@ static void check_terms(struct stage *stage, const struct actor *mover)
 static bool is_before(const char *name, const struct actor *first,
                       const struct actor *other)
 {
-    return wants(first, name) && first->place != 0 &&
+    return stage_wants(first, name) && first->place != 0 &&
            (other->place == 0 || first->sure_place < other->place) &&
            stage_now_us(first->stage) < first->asked_us + BEAT_US;
 }
 
 static void check_order(struct stage *stage, const struct stage_lock *lock,
-                        const struct stage_lock *before,
-                        const struct actor *mover)
+                        const struct stage_lock *before)
 {
     /* A queue is lost with the server's data. */
-    if (!mover || before->has_key || !lock->has_key || lock->holder != mover ||
-        stage->losses > 0)
+    if (!stage->mover || before->has_key || !lock->has_key ||
+        lock->holder != stage->mover || stage->losses > 0)
         return;
     for (const struct actor *each = stage->actors; each < stage->end; each++)
-        if (each != mover && is_before(lock->name, each, mover))
+        if (each != stage->mover && is_before(lock->name, each, stage->mover))
             stage_broke(stage, STAGE_OVERTAKEN);
 }
 
@@ -304,40 +274,37 @@ static bool has_asked_late(const struct actor *actor)
     return step && strcmp(step->reply, "(1 values)") != 0;
 }
 
-/* A question that has reached the server gives a waiter its place; a grant, and the
- * end of its acquire, take it away. */
-static void note_places(struct stage *stage)
+/* It has told the server with this move that it waits no longer. */
+static bool has_left(const struct actor *actor)
 {
+    const struct stage_step *step = step_of(
+        actor, actor->stage->is_delivery ? "late eval-leave" : "eval-leave");
+
+    return step && strcmp(step->reply, "(held up)") != 0;
+}
+
+/* A question that has reached the server gives a waiter its place; a grant, and the
+ * end of its acquire, take it away. The server may have given up who was not heard of for
+ * a heartbeat, or not, if it heard of nobody. */
+static void note_place(struct stage *stage, struct actor *actor)
+{
+    const struct page_lane *lane = actor->lane;
+    bool has_asked = actor->asks_n != lane->asks_n || has_asked_late(actor);
+    bool is_in = is_holder(actor);
     uint64_t now_us = stage_now_us(stage);
 
-    for (struct actor *each = stage->actors; each < stage->end; each++) {
-        const struct page_lane *lane = each->lane;
-        const struct stage_step *left;
-
-        if (lane->wants[0] == '\0' || !lane->may_wait) {
-            each->place = 0;
-            each->asks_n = lane->asks_n;
-            continue;
-        }
-        /* It has told the server with this move that it waits no longer. */
-        left = step_of(each,
-                       stage->is_delivery ? "late eval-leave" : "eval-leave");
-        if (is_holder(each) || (left && strcmp(left->reply, "(held up)") != 0))
-            each->place = 0;
-        if ((each->asks_n == lane->asks_n && !has_asked_late(each)) ||
-            is_holder(each))
-            continue;
-        each->asks_n = lane->asks_n;
-        /* The server may have given up who was not heard of for a heartbeat, or not,
-         * if it heard of nobody. */
-        if (each->place == 0 || now_us >= each->asked_us + BEAT_US)
-            each->sure_place = ++stage->places_n;
-        if (each->place == 0)
-            each->place = each->sure_place;
-        if (now_us >= each->asked_us + BEAT_US / 2)
-            each->steady_us = now_us;
-        each->asked_us = now_us;
-    }
+    actor->asks_n = lane->asks_n;
+    if (lane->wants[0] == '\0' || !lane->may_wait || is_in || has_left(actor))
+        actor->place = 0;
+    if (lane->wants[0] == '\0' || !lane->may_wait || is_in || !has_asked)
+        return;
+    if (actor->place == 0 || now_us >= actor->asked_us + BEAT_US)
+        actor->sure_place = ++stage->places_n;
+    if (actor->place == 0)
+        actor->place = actor->sure_place;
+    if (now_us >= actor->asked_us + BEAT_US / 2)
+        actor->steady_us = now_us;
+    actor->asked_us = now_us;
 }
 
 /* Nobody who may have a place in the queue is before ACTOR: all others have none, or have
@@ -365,13 +332,13 @@ static bool is_first(const struct actor *actor)
 
 /* The first in the queue has asked for a free lock, and was told to wait. */
 static void check_turn(struct stage *stage, const struct stage_lock *lock,
-                       const struct stage_lock *before,
-                       const struct actor *mover)
+                       const struct stage_lock *before)
 {
-    if (!mover || before->has_key || lock->has_key || stage->late_n > 0 ||
-        stage->is_delivery || stage->losses > 0 || stage->has_ghost)
-        return;
-    if (wants(mover, lock->name) && mover->place != 0 &&
+    const struct actor *mover = stage->mover;
+
+    if (mover && !before->has_key && !lock->has_key && stage->late_n == 0 &&
+        !stage->is_delivery && stage->losses == 0 && !stage->has_ghost &&
+        stage_wants(mover, lock->name) && mover->place != 0 &&
         mover->asks_n != mover->lane->asks_n && is_first(mover))
         stage_broke(stage, STAGE_ASLEEP);
 }
@@ -406,9 +373,9 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
 
 /* ---- sleep ---------------------------------------------------------------- */
 
-bool stage_is_free(const struct stage *stage, const char *name)
+bool stage_is_free(struct stage *stage, const char *name)
 {
-    const struct stage_lock *lock = lock_of(stage, name);
+    const struct stage_lock *lock = stage_lock_of(stage, name);
 
     return !lock || !lock->has_key;
 }
@@ -473,9 +440,9 @@ static bool is_at_work(const struct actor *actor)
  * goes by heartbeats, and wakes it all the same. */
 bool stage_may_be_woken(const struct actor *actor)
 {
-    const struct stage *stage = actor->stage;
+    struct stage *stage = actor->stage;
     const char *wants = actor->lane->wants;
-    const struct stage_lock *lock = lock_of(stage, wants);
+    const struct stage_lock *lock = stage_lock_of(stage, wants);
 
     return actor->is_dead && wants[0] != '\0' &&
            (is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
@@ -512,21 +479,21 @@ void stage_check_sleepers(struct stage *stage)
         stage_broke(stage, STAGE_ASLEEP);
 }
 
-void stage_check_locks(struct stage *stage, const struct stage_lock before[],
-                       struct actor *mover)
+void stage_check_locks(struct stage *stage, const struct stage_lock before[])
 {
     for (unsigned i = 0; i < stage->locks_n; i++) {
         struct stage_lock *lock = &stage->locks[i];
 
-        check_leases(stage, lock, &before[i], mover);
+        check_leases(stage, lock, &before[i]);
         check_owner(stage, lock, &before[i]);
         if (is_fair(stage)) {
-            check_order(stage, lock, &before[i], mover);
-            check_turn(stage, lock, &before[i], mover);
+            check_order(stage, lock, &before[i]);
+            check_turn(stage, lock, &before[i]);
         }
         check_token(stage, lock);
     }
-    check_terms(stage, mover);
-    if (is_fair(stage))
-        note_places(stage);
+    check_terms(stage);
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (is_fair(stage))
+            note_place(stage, each);
 }

@@ -7,29 +7,14 @@
 
 #include "server/lab/stage/stage_private.h"
 
+/* ---- locks, by the servers ------------------------------------------------ */
+
 bool stage_is_lock(const char *line)
 {
     size_t len = strcspn(line, "\t\n");
 
     return len > 7 && len < STAGE_NAME_BYTES &&
            strncmp(line, "lock:{", 6) == 0 && line[len - 1] == '}';
-}
-
-static struct stage_lock *find_lock(struct stage *stage, const char *name)
-{
-    struct stage_lock *lock = stage->locks;
-    size_t len = strcspn(name, "\t");
-
-    while (lock < stage->locks + stage->locks_n &&
-           (strlen(lock->name) != len || strncmp(lock->name, name, len) != 0))
-        lock++;
-    if (lock < stage->locks + stage->locks_n)
-        return lock;
-    if (stage->locks_n == STAGE_LOCKS_MAX)
-        return NULL;
-    memcpy(lock->name, name, len);
-    stage->locks_n++;
-    return lock;
 }
 
 /* The actor whose id is in the value of a line of the keys; NULL = nobody. */
@@ -46,9 +31,34 @@ static struct actor *owner_in(struct stage *stage, const char *line)
     return NULL;
 }
 
-/* The actor that has enough of the servers. */
-static struct actor *holder_of(const struct stage *stage,
-                               const struct stage_lock *lock)
+/* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
+static void take_line(struct stage *stage, const char *line, uint64_t now_us)
+{
+    bool is_one = stage->world.nodes_n == 1;
+    unsigned node = is_one ? 0 : (unsigned)(line[0] - '1');
+    struct stage_lock *lock, new = {.name = ""};
+    long long left_ms;
+
+    line += is_one ? 0 : strlen("1/");
+    if (!stage_is_lock(line) ||
+        sscanf(line, "%31s %*s %lld", new.name, &left_ms) != 2)
+        return;
+    lock = stage_lock_of(stage, new.name);
+    if (!lock && stage->locks_n == STAGE_LOCKS_MAX)
+        return;
+    if (!lock)
+        *(lock = &stage->locks[stage->locks_n++]) = new;
+    lock->node_ends_us[node] =
+        left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
+    lock->owners[node] = is_one ? NULL : owner_in(stage, line);
+    if (!lock->has_key || lock->node_ends_us[node] > lock->ends_us)
+        lock->ends_us = lock->node_ends_us[node];
+    lock->has_key = true;
+}
+
+/* The actor that has enough of several servers. */
+static struct actor *holder_of_most(const struct stage *stage,
+                                    const struct stage_lock *lock)
 {
     unsigned n = stage->world.nodes_n;
     unsigned needed = strcmp(stage->scene.lock, "multi") == 0 ? n : n / 2 + 1;
@@ -61,50 +71,61 @@ static struct actor *holder_of(const struct stage *stage,
     return NULL;
 }
 
-/* The holder of the lock now, and whether it was taken away from somebody. BEFORE says
- * what was before: that of one server does not tell whose it is. */
-static void look_at_lock(struct stage *stage, struct stage_lock *lock,
-                         const struct stage_lock *before, struct actor *mover)
+/* The holder of the lock now, and whether it was taken away from somebody. One server
+ * does not tell whose it is: whoever moved when it came has it. */
+static void note_holder(struct stage *stage, struct stage_lock *lock,
+                        const struct stage_lock *before)
 {
-    struct actor *was = before->holder;
+    struct actor *was = before->holder, *mover = stage->mover;
 
     lock->holder = !lock->has_key             ? NULL
-                   : stage->world.nodes_n > 1 ? holder_of(stage, lock)
-                   : !before->has_key         ? mover
-                                              : was;
+                   : stage->world.nodes_n > 1 ? holder_of_most(stage, lock)
+                   : before->has_key          ? was
+                                              : mover;
+    if (stage->world.nodes_n == 1)
+        lock->owners[0] = lock->holder;
     if (was && lock->holder != was && mover != was && !was->is_dead) {
         if (mover && page_believes(was->lane, lock->name))
             stage_broke(stage, STAGE_FOREIGN);
         if (stage_is_playing(was))
-            stage_mark_loss(stage, mover, was, !lock->has_key);
+            stage_mark_loss(stage, was, !lock->has_key);
     }
     lock->taken_late =
         lock->has_key &&
         (stage->is_delivery ? !before->has_key || before->taken_late
                             : before->taken_late && mover != lock->holder);
+    if (!before->has_key || lock->has_key)
+        return;
+    lock->freed_at = stage->moves_n;
+    if (!mover && stage->world.replica.is_promoted) {
+        stage->lapses++;
+        stage->losses++;
+    }
 }
 
-/* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
-static void take_line(struct stage *stage, const char *line, uint64_t now_us)
+/* A lease that has ended was nobody's before this move. */
+static void look_at_keys(struct stage *stage, struct stage_lock before[])
 {
-    struct stage_lock *lock;
-    unsigned node = 0;
-    long long left_ms;
+    uint64_t now_us = stage_now_us(stage);
 
-    if (stage->world.nodes_n > 1) {
-        node = (unsigned)(line[0] - '1');
-        line += 2;
+    for (struct stage_lock *lock = stage->locks;
+         lock < stage->locks + stage->locks_n; lock++) {
+        if (lock->has_key && lock->ends_us <= now_us) {
+            stage->lapses++;
+            lock->lapsed_us = now_us;
+            stage_note_expiry(lock->holder);
+            lock->has_key = false;
+            lock->holder = lock->owners[0] = NULL;
+        }
+        before[lock - stage->locks] = *lock;
+        lock->has_key = false;
+        memset(lock->node_ends_us, 0, sizeof(lock->node_ends_us));
     }
-    lock = stage_is_lock(line) ? find_lock(stage, line) : NULL;
-    if (!lock || sscanf(line, "%*s %*s %lld", &left_ms) != 1)
-        return;
-    lock->node_ends_us[node] =
-        left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
-    if (stage->world.nodes_n > 1)
-        lock->owners[node] = owner_in(stage, line);
-    if (!lock->has_key || lock->node_ends_us[node] > lock->ends_us)
-        lock->ends_us = lock->node_ends_us[node];
-    lock->has_key = true;
+    for (const char *line = stage->look->keys; *line;
+         line += strcspn(line, "\n"), line += *line == '\n')
+        take_line(stage, line, now_us);
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        note_holder(stage, &stage->locks[i], &before[i]);
 }
 
 /* It goes on when a message has come. */
@@ -127,6 +148,8 @@ static bool look_at_servers(struct stage *stage)
     struct stage_past *past = &stage->past[stage->moves_n];
     bool is_known = past->has_look;
 
+    if (stage->posted)
+        world_wait_for_servers(&stage->world);
     if (!stage->touched && !stage->posted)
         return true;
     for (const struct actor *each = stage->actors; each < stage->end; each++)
@@ -136,40 +159,7 @@ static bool look_at_servers(struct stage *stage)
     return past->has_look || fail_with(&stage->error, "redis-server has died");
 }
 
-static void look_at_keys(struct stage *stage, struct actor *mover)
-{
-    uint64_t now_us = stage_now_us(stage);
-    struct stage_lock before[STAGE_LOCKS_MAX];
-
-    memcpy(before, stage->locks, sizeof(before));
-    for (unsigned i = 0; i < STAGE_LOCKS_MAX; i++) {
-        struct stage_lock *lock = &stage->locks[i];
-
-        if (lock->has_key && lock->ends_us <= now_us) {
-            stage->lapses++;
-            lock->lapsed_us = now_us;
-            stage_note_expiry(lock->holder);
-            before[i].holder = NULL;
-            before[i].has_key = false;
-        }
-        lock->has_key = false;
-        memset(lock->node_ends_us, 0, sizeof(lock->node_ends_us));
-    }
-    for (const char *line = stage->look->keys; *line;
-         line += strcspn(line, "\n"), line += *line == '\n')
-        take_line(stage, line, now_us);
-    for (unsigned i = 0; i < stage->locks_n; i++) {
-        if (!mover && stage->world.replica.is_promoted && before[i].has_key &&
-            !stage->locks[i].has_key) {
-            stage->lapses++;
-            stage->losses++;
-        }
-        look_at_lock(stage, &stage->locks[i], &before[i], mover);
-        if (before[i].has_key && !stage->locks[i].has_key)
-            stage->locks[i].freed_at = stage->moves_n;
-    }
-    stage_check_locks(stage, before, mover);
-}
+/* ---- what actors do and believe ------------------------------------------- */
 
 uint64_t stage_keys_hash(const struct stage *stage)
 {
@@ -182,16 +172,6 @@ uint64_t stage_keys_hash(const struct stage *stage)
             hash = page_hash(hash, each, 1);
     }
     return hash;
-}
-
-static void note_naps(struct stage *stage)
-{
-    for (struct actor *each = stage->actors; each < stage->end; each++)
-        if (!stage_is_playing(each) ||
-            stage_main_thread(each)->wait != PAGE_SLEEP)
-            each->asleep_hash = 0;
-        else if (each->asleep_hash == 0)
-            each->asleep_hash = stage_keys_hash(stage);
 }
 
 /* A lease that has ended since the first of two came in is a reason by which it could
@@ -239,49 +219,44 @@ static void note_insiders(struct stage *stage)
 /* Nobody has the lock that ACTOR wants, nor wants it, and may be before it in a queue. */
 static bool is_alone(const struct actor *actor)
 {
-    const struct stage *stage = actor->stage;
+    struct stage *stage = actor->stage;
     const char *wants = actor->lane->wants;
 
     for (const struct actor *each = stage->actors; each < stage->end; each++)
-        if (each != actor && stage_is_playing(each) &&
-            strcmp(each->lane->wants, wants) == 0)
+        if (each != actor && stage_wants(each, wants))
             return false;
     return stage_is_free(stage, wants);
 }
 
-static void note_wishes(struct stage *stage)
+/* A nap ends when the keys have changed since it began; a wish is in vain if its lock was
+ * free all the time. */
+static void note_waits(struct actor *actor)
 {
-    for (struct actor *each = stage->actors; each < stage->end; each++) {
-        bool wishes = stage_is_playing(each) && each->lane->wants[0] != '\0';
+    bool plays = stage_is_playing(actor);
+    bool wishes = plays && actor->lane->wants[0] != '\0';
 
-        if (wishes)
-            each->was_free =
-                (each->was_free || !each->wishes) && is_alone(each);
-        each->wishes = wishes;
-    }
+    if (!plays || stage_main_thread(actor)->wait != PAGE_SLEEP)
+        actor->asleep_hash = 0;
+    else if (actor->asleep_hash == 0)
+        actor->asleep_hash = stage_keys_hash(actor->stage);
+    if (wishes)
+        actor->was_free =
+            (actor->was_free || !actor->wishes) && is_alone(actor);
+    actor->wishes = wishes;
 }
 
 /* Whether there ever were too few units for an order that is under way: then it
  * may be refused, whatever comes back later. */
-static void note_stock(struct stage *stage)
+static void note_stock(struct actor *actor)
 {
-    bool may_rise = false; /* orders alone do not give any back */
+    unsigned orders_n = actor->lane->orders_n;
+    bool is_new = orders_n != actor->orders_n;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        may_rise = may_rise || stage->scene.roles[i].program;
-    for (struct actor *each = stage->actors; may_rise && each < stage->end;
-         each++) {
-        unsigned orders_n = each->lane->orders_n;
-
-        if (orders_n == 0 ||
-            (!stage_is_playing(each) && orders_n == each->orders_n))
-            continue;
-        if (each->orders_n != orders_n)
-            each->saw_short = false;
-        each->orders_n = orders_n;
-        if (*stage->units < each->role.quantity)
-            each->saw_short = true;
-    }
+    if (orders_n == 0 || (!stage_is_playing(actor) && !is_new))
+        return;
+    actor->orders_n = orders_n;
+    actor->saw_short = (actor->saw_short && !is_new) ||
+                       *actor->stage->units < actor->role.quantity;
 }
 
 /* Whether somebody sleeps until a message comes, and nobody has one. */
@@ -300,35 +275,35 @@ static bool has_sleepers_only(const struct stage *stage)
     return sleeps;
 }
 
-bool stage_settle(struct stage *stage, struct actor *mover)
+bool stage_settle(struct stage *stage)
 {
+    struct stage_lock before[STAGE_LOCKS_MAX];
     bool had_key = stage->locks[0].has_key;
 
-    if (stage->posted)
-        world_wait_for_servers(&stage->world);
+    memcpy(before, stage->locks, sizeof(before));
     if (!look_at_servers(stage))
         return false;
     if (stage->touched)
-        look_at_keys(stage, mover);
-    else
-        stage_check_locks(stage, stage->locks, mover);
+        look_at_keys(stage, before);
+    stage_check_locks(stage, before);
     /* Something to read was shown as such at a look only. */
     for (struct actor *each = stage->actors; each < stage->end; each++)
         if (reads_messages(each) &&
-            (stage->touched || stage_shares_process(mover, each)) &&
+            (stage->touched || stage_moves_in(stage, each)) &&
             !stage_hand(each, PAGE_LOOK, NULL, PAGE_OK))
             return false;
-    if (had_key && !stage->locks[0].has_key && mover &&
+    if (had_key && !stage->locks[0].has_key && stage->mover &&
         stage->world.nodes_n == 1 && stage->kind != '!' &&
         has_sleepers_only(stage))
-        stage_mark_silence(stage, mover);
+        stage_mark_silence(stage);
     stage_note_tokens_in_keys(stage);
-    note_naps(stage);
     note_insiders(stage);
-    note_wishes(stage);
     if (!stage_read_ledger(stage))
         return false;
-    note_stock(stage);
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        note_waits(each);
+        note_stock(each);
+    }
     stage_check_sleepers(stage);
     return true;
 }

@@ -36,32 +36,18 @@ unsigned stage_goals(unsigned faults)
     return faults;
 }
 
-bool stage_has_time_passed(const struct stage *stage)
-{
-    return stage_now_us(stage) != WORLD_BEGINS_US;
-}
-
 /* ---- the ledger --------------------------------------------------------- */
 
+/* Phantoms are units that are sold and still there. Those that were sold beyond all that
+ * there were are no news to who knows that it is oversold. */
 unsigned ledger_faults(const struct store_audit *audit)
 {
-    unsigned faults = 0;
-
-    if (audit->oversold > 0)
-        faults |= 1u << STAGE_OVERSOLD;
-    /* Units that are sold and still there. Those that were sold beyond all that there were
-     * are no news to who knows that it is oversold. */
-    if (audit->phantom > audit->oversold)
-        faults |= 1u << STAGE_LEDGER;
-    if (audit->unsettled > 0)
-        faults |= 1u << STAGE_UNSETTLED;
-    if (audit->fence_regressions > 0)
-        faults |= 1u << STAGE_STALE;
-    if (audit->duplicates > 0)
-        faults |= 1u << STAGE_TWICE;
-    if (audit->over_limit > 0)
-        faults |= 1u << STAGE_LIMIT;
-    return faults;
+    return (unsigned)(audit->oversold > 0) << STAGE_OVERSOLD |
+           (unsigned)(audit->phantom > audit->oversold) << STAGE_LEDGER |
+           (unsigned)(audit->unsettled > 0) << STAGE_UNSETTLED |
+           (unsigned)(audit->fence_regressions > 0) << STAGE_STALE |
+           (unsigned)(audit->duplicates > 0) << STAGE_TWICE |
+           (unsigned)(audit->over_limit > 0) << STAGE_LIMIT;
 }
 
 /* A user who bought more than one may is miscounted as well, and that is told. */
@@ -71,7 +57,7 @@ unsigned ledger_faults_at_the_end(const struct store_audit *audit)
                           (audit->negative > 0 && audit->oversold == 0) ||
                           (audit->miscounted > 0 && audit->over_limit == 0);
 
-    return has_lost_units ? 1u << STAGE_LEDGER : 0;
+    return (unsigned)has_lost_units << STAGE_LEDGER;
 }
 
 static void add_units(void *ctx, const struct store_audit_line *line)
@@ -106,31 +92,28 @@ bool stage_is_broken(const struct stage *stage)
     return stage->error.text[0] != '\0';
 }
 
-static void note_hold(void *ctx, const struct store_order *order)
-{
-    struct stage *stage = ctx;
+struct due {
+    uint64_t now_us, next_us;
+};
 
-    if (order->state == STORE_AWAITING && stage->holds_n < STAGE_HOLDS_MAX)
-        stage->pay_until_us[stage->holds_n++] =
-            (uint64_t)order->pay_until_ms * 1000;
+static void add_due(void *ctx, const struct store_order *order)
+{
+    struct due *due = ctx;
+    uint64_t until_us = (uint64_t)order->pay_until_ms * 1000;
+
+    if (order->state == STORE_AWAITING && until_us > due->now_us &&
+        (due->next_us == 0 || until_us < due->next_us))
+        due->next_us = until_us;
 }
 
-uint64_t stage_next_payment(struct stage *stage)
+uint64_t stage_next_payment(const struct stage *stage)
 {
-    uint64_t now_us = stage_now_us(stage);
-    uint64_t next_us = 0;
+    struct due due = {.now_us = stage_now_us(stage)};
 
-    if (stage->scene.pay_within_s > 0 && stage->holds_at != stage->written) {
-        stage->holds_n = 0;
-        (void)store_order_list(stage->world.reader, 0, STAGE_HOLDS_MAX,
-                               note_hold, stage, NULL);
-        stage->holds_at = stage->written;
-    }
-    for (unsigned i = 0; i < stage->holds_n; i++)
-        if (stage->pay_until_us[i] > now_us &&
-            (next_us == 0 || stage->pay_until_us[i] < next_us))
-            next_us = stage->pay_until_us[i];
-    return next_us;
+    if (stage->scene.pay_within_s > 0)
+        (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX,
+                               add_due, &due, NULL);
+    return due.next_us;
 }
 
 /* ---- what broke --------------------------------------------------------- */

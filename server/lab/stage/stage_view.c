@@ -320,9 +320,9 @@ void stage_note_expiry(struct actor *holder)
                        "its lease had ended");
 }
 
-void stage_mark_loss(struct stage *stage, const struct actor *mover,
-                     struct actor *holder, bool is_gone)
+void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone)
 {
+    const struct actor *mover = stage->mover;
     struct stage_step *told = last_line(stage, mover, false);
     char *loss = holder->loss;
     size_t size = sizeof(holder->loss);
@@ -388,9 +388,9 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
     }
 }
 
-void stage_mark_silence(struct stage *stage, const struct actor *mover)
+void stage_mark_silence(struct stage *stage)
 {
-    mark(last_line(stage, mover, true), "wakes nobody");
+    mark(last_line(stage, stage->mover, true), "wakes nobody");
 }
 
 void stage_mark_step(struct stage *stage, struct stage_step *step)

@@ -103,16 +103,12 @@ static void tell_orders(const struct store_lot *lot, bool is_decided,
         const struct store_order *order = lot->orders[i];
         enum store_status status =
             lot->status == STORE_OK ? order->status : lot->status;
+        const char *between = i == 0 ? "" : is_decided ? "; " : ", ";
 
         used +=
             (size_t)snprintf(text + used, size - used, "%s%" PRId64 "%s%s",
-                             i == 0       ? ""
-                             : is_decided ? "; "
-                                          : ", ",
-                             order->user_id, is_decided ? ": " : "",
-                             !is_decided          ? ""
-                             : status == STORE_OK ? "ok"
-                                                  : store_status_text(status));
+                             between, order->user_id, is_decided ? ": " : "",
+                             is_decided ? store_status_text(status) : "");
     }
 }
 
@@ -124,11 +120,10 @@ static struct store_lot *next_lot(void)
     return decided_n < lots_n ? &lots[decided_n] : NULL;
 }
 
-static void describe(const struct store_step *step, const char *words,
-                     struct page_thread *shown)
+static void describe(const struct store_step *step, const char *name,
+                     const char *words, struct page_thread *shown)
 {
-    (void)snprintf(shown->step.name, sizeof(shown->step.name), "%s",
-                   step->name);
+    (void)snprintf(shown->step.name, sizeof(shown->step.name), "%s", name);
     if (step->product_id != 0)
         (void)snprintf(shown->step.key, sizeof(shown->step.key),
                        "product %" PRId64, step->product_id);
@@ -137,25 +132,25 @@ static void describe(const struct store_step *step, const char *words,
 
 static void show(const struct store_step *step, struct page_thread *shown)
 {
-    const struct store_lot *lot = next_lot();
+    const struct store_lot *lot = is(step, "place") ? next_lot() : NULL;
     char users[64];
 
-    describe(step, step->name, shown);
     if (is(step, "begin")) {
-        (void)snprintf(shown->step.name, sizeof(shown->step.name), "BEGIN");
-        (void)snprintf(shown->step.sent, sizeof(shown->step.sent),
-                       "BEGIN, check which orders have their lock");
+        describe(step, "BEGIN", "BEGIN, check which orders have their lock",
+                 shown);
         shown->part = PAGE_OPENS;
     } else if (is(step, "commit")) {
-        (void)snprintf(shown->step.name, sizeof(shown->step.name), "COMMIT");
-        (void)snprintf(shown->step.sent, sizeof(shown->step.sent), "COMMIT");
+        describe(step, "COMMIT", "COMMIT", shown);
         shown->part = PAGE_COMMITS;
-    } else if (is(step, "place") && lot) {
-        tell_orders(lot, false, users, sizeof(users));
-        (void)snprintf(shown->step.sent, sizeof(shown->step.sent),
-                       "decide the orders of %s, %s", users,
-                       lot->unlocked ? "without a lock" : "under the lock");
+    } else {
+        describe(step, step->name, step->name, shown);
     }
+    if (!lot)
+        return;
+    tell_orders(lot, false, users, sizeof(users));
+    (void)snprintf(shown->step.sent, sizeof(shown->step.sent),
+                   "decide the orders of %s, %s", users,
+                   lot->unlocked ? "without a lock" : "under the lock");
 }
 
 static enum store_verdict end_step(const struct store_step *step)
@@ -163,14 +158,12 @@ static enum store_verdict end_step(const struct store_step *step)
     struct store_lot *lot = is(step, "place") ? next_lot() : NULL;
     char text[96];
 
-    (void)snprintf(text, sizeof(text), "%s", step->reply);
-    if (lot) {
+    if (lot)
         tell_orders(lot, true, text, sizeof(text));
-        decided_n++;
-    }
-    (void)turns_stepped(0, text);
+    decided_n += lot != NULL;
+    (void)turns_stepped(0, lot ? text : step->reply);
     if (is(step, "begin"))
-        turns_transaction(has_begun = strcmp(text, "ok") == 0);
+        turns_transaction(has_begun = strcmp(step->reply, "ok") == 0);
     if (!is(step, "commit"))
         return STORE_GO;
     set_disk(false);
@@ -220,7 +213,6 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
         set_disk(before && takes(PAGE_FAIL));
         return !before && takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
     }
-    shown.is_write = !is(step, "naive-select");
     /* The committer's own: it shares the transaction of a write, or has one by itself. */
     if (is(step, "expire") && !before)
         turns_came_along(
@@ -232,10 +224,11 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
                            step->name))
         return STORE_GO;
     if (!before) {
-        (void)turns_stepped(0, "");
+        (void)turns_stepped(0, step->reply);
         return STORE_GO;
     }
-    describe(step, sql, &shown);
+    describe(step, step->name, sql, &shown);
+    shown.is_write = !is(step, "naive-select");
     watch_commit(turns_step(&shown));
     return turns_ending() ? STORE_FAIL : STORE_GO;
 }
@@ -320,13 +313,6 @@ static const char *buyer(const struct store_order *order)
     return text;
 }
 
-/* The reply of the step that was just done. */
-static enum store_status amended(enum store_status status)
-{
-    turns_amend("%s", store_status_text(status));
-    return status;
-}
-
 enum store_status __wrap_store_naive_select(struct store_reader *reader,
                                             struct store_order *order,
                                             int64_t *stock,
@@ -336,13 +322,10 @@ enum store_status __wrap_store_naive_select(struct store_reader *reader,
 
     (void)snprintf(sql, sizeof(sql), "SELECT the stock");
     status = __real_store_naive_select(reader, order, stock, error);
-    if (status != STORE_OK)
-        (void)amended(status);
-    else if (order->status != STORE_OK)
-        turns_amend("%" PRId64 ": %s", *stock,
-                    store_status_text(order->status));
-    else
-        turns_amend("%" PRId64, *stock);
+    if (status == STORE_OK)
+        turns_amend(
+            "%" PRId64 "%s%s", *stock, order->status == STORE_OK ? "" : ": ",
+            order->status == STORE_OK ? "" : store_status_text(order->status));
     return status;
 }
 
@@ -353,8 +336,8 @@ enum store_status __wrap_store_naive_update(struct store *store,
                                             struct store_error *error)
 {
     (void)snprintf(sql, sizeof(sql), "UPDATE the stock to %" PRId64, stock);
-    return amended(__real_store_naive_update(store, product_id, segment, stock,
-                                             fence, error));
+    return __real_store_naive_update(store, product_id, segment, stock, fence,
+                                     error);
 }
 
 enum store_status __wrap_store_naive_insert(struct store *store,
@@ -363,7 +346,7 @@ enum store_status __wrap_store_naive_insert(struct store *store,
                                             struct store_error *error)
 {
     (void)snprintf(sql, sizeof(sql), "INSERT the order of %s", buyer(order));
-    return amended(__real_store_naive_insert(store, order, fence, error));
+    return __real_store_naive_insert(store, order, fence, error);
 }
 
 enum store_status __wrap_store_stamp(struct store *store,
@@ -371,7 +354,7 @@ enum store_status __wrap_store_stamp(struct store *store,
                                      struct store_error *error)
 {
     (void)snprintf(sql, sizeof(sql), "announce token %" PRIu64, fence->token);
-    return amended(__real_store_stamp(store, fence, error));
+    return __real_store_stamp(store, fence, error);
 }
 
 enum store_status __wrap_store_place(struct store *store,
@@ -385,7 +368,8 @@ enum store_status __wrap_store_place(struct store *store,
                    "UPDATE the stock if it is enough, INSERT the order of %s",
                    buyer(orders[0]));
     status = __real_store_place(store, orders, n, fence, error);
-    (void)amended(status == STORE_OK ? orders[0]->status : status);
+    if (status == STORE_OK)
+        turns_amend("%s", store_status_text(orders[0]->status));
     turns_hear(&orders[0]->segments, sizeof(orders[0]->segments));
     turns_hear(&orders[0]->richest, sizeof(orders[0]->richest));
     return status;
