@@ -16,6 +16,7 @@
 
 #include <errmsg.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <mysqld_error.h>
 #include <netdb.h>
 #include <poll.h>
@@ -322,8 +323,8 @@ static enum store_status dial(struct mysql *db)
     return STORE_OK;
 }
 
-/* How this session is to be: strict, and on Galera with what others have
- * committed before. A reader's transaction sees one moment. A transaction that stands
+/* How this session is to be: strict, with all rows that it asks for, and on Galera with
+ * what others have committed before. A reader's transaction sees one moment. A transaction that stands
  * still, because its host has lost power perhaps, must end: the rows of a writer are
  * locked for everybody else until then, and what a reader may see is not thrown away. */
 static enum store_status set_up_session(struct mysql *db)
@@ -331,7 +332,7 @@ static enum store_status set_up_session(struct mysql *db)
     unsigned long version = mysql_get_server_version(db->handle);
     const char *info = mysql_get_server_info(db->handle);
     int64_t galera = 0, ready = 0;
-    char text[300];
+    char text[400];
 
     if (!strstr(info, "MariaDB") || version < OLDEST_SERVER)
         return sql_fail(&db->sql, STORE_UNFIT,
@@ -347,12 +348,13 @@ static enum store_status set_up_session(struct mysql *db)
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
              "innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, "
-             "idle_transaction_timeout = %u",
+             "idle_transaction_timeout = %u, sql_select_limit = %llu",
              !db->sql.options.writes,
              db->sql.options.writes ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db), lock_wait_s(db),
              db->sql.options.writes ? lock_wait_s(db) + IDLE_S
-                                    : PATIENT_MS / 1000);
+                                    : PATIENT_MS / 1000,
+             ULLONG_MAX);
     (void)mysql_plain(db, text);
     sql_first(
         sql_query(&db->sql,

@@ -53,6 +53,10 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     $server->restart;
     is $mariadb->sql('SELECT version FROM newer.stockade'), "6\n", 'a schema that was half made is finished';
     $server->ends('after that');
+    $mariadb->sql('SET GLOBAL sql_select_limit = 1');
+    my ($verdict) = $server->audit;
+    is scalar @{ $verdict->{lines} }, 2, 'an audit looks at all, however little a server gives unasked';
+    $mariadb->sql('SET GLOBAL sql_select_limit = DEFAULT');
 }
 
 # ---- a password that changes ------------------------------------------------
