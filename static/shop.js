@@ -83,12 +83,13 @@ export const isAnswer = ({ status, body }) => status > 0 && status < 500 && stat
 
 // Sends an order until there is an answer. With one key for all tries there is at
 // most one order, however often it is sent. TELL gets a text while it waits.
-// Returns {reply, known}; known is false if it may have been ordered or not.
+// Returns {reply, known}; known is false if it may have been ordered or not: a try
+// without a reply may be placed after the no of a later one.
 export async function placeOrder(order, key, tell) {
   let known = true;
   for (let tries = 1; ; tries += 1) {
     const reply = await call('POST', '/api/orders', { body: order, key });
-    if (isAnswer(reply)) return { reply, known: true };
+    if (isAnswer(reply)) return { reply, known: known || reply.status === 201 };
     if (!NOT_NOW.has(slug(reply))) known = false;
     const waitS = reply.retryS || tries;
     if (tries === TRIES_MAX || waitS > WAIT_S_MAX) return { reply, known };

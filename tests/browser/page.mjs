@@ -28,9 +28,9 @@ export const launch = () => chromium.launch({
 
 // ---- the shop, as its administrator sees it -----------------------------------------
 
-export async function api(method, path, body) {
+export async function api(method, path, body, headers) {
   const reply = await fetch(SHOP + path, { method,
-    headers: { 'Content-Type': 'application/json' }, body: body && JSON.stringify(body) });
+    headers: { 'Content-Type': 'application/json', ...headers }, body: body && JSON.stringify(body) });
   assert.ok(reply.ok, `${method} ${path}: ${reply.status}`);
   return reply.json();
 }
