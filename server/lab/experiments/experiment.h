@@ -21,27 +21,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/lab/experiments/reader.h"
 #include "server/lab/load/buyers.h"
 #include "server/lab/picture/draw.h"
 
 enum { EXPERIMENT_SCENE_BYTES = 500 };
 
-enum experiment_language {
-    EXPERIMENT_EN,
-    EXPERIMENT_ZH,
-    EXPERIMENT_LANGUAGES_N
-};
-
-/* The language of LOOK (draw.h). */
-enum experiment_language experiment_language(unsigned look);
-
-struct experiment_text {
-    const char *title;
-    const char *symptom;
-    const char *see;
-    const char *why;
-    const char *fix;
-    const char *rest; /* what the fix leaves open; NULL: nothing */
+/* Its texts, in each language. */
+enum {
+    EXPERIMENT_TITLE,
+    EXPERIMENT_SYMPTOM,
+    EXPERIMENT_SEE,
+    EXPERIMENT_WHY,
+    EXPERIMENT_HOW,      /* it is fixed */
+    EXPERIMENT_TEXT_REST /* what the fix leaves open; NULL: nothing */
 };
 
 /* Plays the crowd of LOAD, or one of its own, and measures a number, which it tells as
@@ -86,12 +79,9 @@ enum {
 };
 
 struct experiment {
-    char id[8];    /* "08", as in the list of the README; "08w" in the wild */
-    char name[40]; /* "longer-than-the-lease" */
+    struct reader_entry entry;
     const struct experiment_kind *kind;
-    struct experiment_text text[EXPERIMENT_LANGUAGES_N];
     struct experiment_play plays[EXPERIMENT_PLAYS_N];
-    char *content; /* of its file: all texts are in it */
 };
 
 /* "bug", "fix", "rest". */
@@ -134,26 +124,6 @@ json_t *experiment_json(const struct experiment_run *run);
 
 extern const struct experiment_kind steps_kind; /* steps.c */
 extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
-
-/* ---- the files (experiments.c) -------------------------------------------- */
-
-/* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
- * line is wrong, and there is nothing to release. */
-bool experiment_read(const char *path, char *content,
-                     struct experiment *experiment, struct fail *error);
-void experiment_release(struct experiment *experiment);
-
-/* ---- all of them ---------------------------------------------------------- */
-
-/* All by their numbers: "08", "08w", "09". NULL: no more. */
-const struct experiment *experiment_at(size_t index);
-
-/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none, and
- * ERROR says which may be meant. */
-const struct experiment *experiment_find(const char *name, struct fail *error);
-
-/* Is WORD like NAME, and more so than those before? *LEAST is 0 at the first. */
-bool experiment_is_nearest(const char *name, const char *word, size_t *least);
 
 /* ---- `stockade lab list`, `show` and `run` (lab_list.c, lab_run.c) ---------------- */
 

@@ -1,6 +1,5 @@
-/* All experiments, as the build has found their files, and how a file is read: README.md in
- * server/lab is its manual. See experiment.h. */
-#include <stdlib.h>
+/* All experiments, as the build has found their files, and what such a file may say:
+ * README.md in server/lab is its manual. See experiment.h. */
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
@@ -8,38 +7,52 @@
 #include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 
-static const struct {
-    const char *name, *content;
-} files[] = {
-#include "server/lab/experiments/all.inc"
-};
-
-enum {
-    FILES_N = sizeof(files) / sizeof(files[0]),
-    NUMBER_MAX = 1000000,
-    WORD_BYTES_MAX = 64 /* longer ones are like no other */
-};
+enum { NUMBER_MAX = 1000000 };
 
 /* The languages first, and then the plays. */
 static const char *const sections[] = {"en", "zh", "bug", "fix", "rest", NULL};
 
-/* ---- a play --------------------------------------------------------------- */
+static const char *const texts[] = {"title", "symptom", "see", "why",
+                                    "fix",   "rest",    NULL};
 
-static bool set_number(struct reader *reader, unsigned *number, const char *key,
-                       const char *value, unsigned most)
+/* ---- plays ---------------------------------------------------------------- */
+
+static bool take_sold(struct reader *reader, void *at, char *value)
 {
-    char *end;
-    unsigned long n = strtoul(value, &end, 10);
+    const struct experiment *experiment = reader->into;
+    unsigned sold = 0;
 
-    *number = (unsigned)n;
-    return (*value >= '0' && *value <= '9' && *end == '\0' && n <= most) ||
-           reader_fail(reader, "%s takes 0 to %u", key, most);
+    if (experiment->kind == &load_kind && strcmp(value, "any") == 0) {
+        *(int64_t *)at = LOAD_SOLD_ANY;
+        return true;
+    }
+    if (!reader_number(reader, &sold, value))
+        return false;
+    *(int64_t *)at = sold;
+    return true;
+}
+
+static bool take_lock(struct reader *reader, void *at, char *value)
+{
+    *(const char **)at = value;
+    return dlock_strategy_find(value) ||
+           reader_fail(reader, "there is no lock '%s'", value);
+}
+
+static bool take_story(struct reader *reader, void *at, char *value)
+{
+    const struct experiment_play *play = reader->part;
+    const char *wrong = load_story_wrong(value, play->load.instances);
+
+    *(const char **)at = value;
+    return !wrong ||
+           reader_fail(reader, "'%s' is not a word of a story", wrong);
 }
 
 /* "waiting 0 5.99" */
-static bool set_measure(struct reader *reader, struct experiment_load *load,
-                        const char *value)
+static bool take_measure(struct reader *reader, void *at, char *value)
 {
+    struct experiment_load *load = at;
     char name[16];
     int end = 0;
 
@@ -53,82 +66,72 @@ static bool set_measure(struct reader *reader, struct experiment_load *load,
                                "segments, and from where to where it may be");
 }
 
-static bool set_load(struct reader *reader, struct experiment_play *play,
-                     const char *key, const char *value)
+/* "a" to "d", the flags of one instance. */
+static bool take_other(struct reader *reader, void *at, char *value)
 {
-    struct experiment_load *load = &play->load;
-    const struct {
-        const char *name;
-        unsigned *number, most;
-    } numbers[] = {{"instances", &load->instances, SITE_INSTANCES_MAX},
-                   {"stock", &load->stock, NUMBER_MAX},
-                   {"buyers", &load->crowd.buyers, BUYERS_MAX},
-                   {"orders", &load->crowd.orders, NUMBER_MAX},
-                   {"within-ms", &load->crowd.within_ms, NUMBER_MAX},
-                   {"wrk", &load->wrk_connections, NUMBER_MAX}};
-    const char *wrong;
+    struct experiment_load *load = at;
+    const char *word = reader->word;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (strcmp(numbers[i].name, key) == 0)
-            return set_number(reader, numbers[i].number, key, value,
-                              numbers[i].most);
-    if (strcmp(key, "lock") == 0) {
-        play->scene.lock = value;
-        return dlock_strategy_find(value) ||
-               reader_fail(reader, "there is no lock '%s'", value);
-    }
-    if (strcmp(key, "story") == 0) {
-        play->schedule = value;
-        wrong = load_story_wrong(value, load->instances);
-        return !wrong ||
-               reader_fail(reader, "'%s' is not a word of a story", wrong);
-    }
-    if (strcmp(key, "flags") == 0)
-        load->flags = value;
-    else if (key[0] >= 'a' && (unsigned)(key[0] - 'a') < load->instances &&
-             !key[1])
-        load->each[key[0] - 'a'] = value;
-    else if (strcmp(key, "measure") == 0)
-        return set_measure(reader, load, value);
-    else
-        return reader_fail(reader, "there is no '%s' with real instances", key);
+    if (word[0] < 'a' || (unsigned)(word[0] - 'a') >= load->instances ||
+        word[1])
+        return reader_fail(reader, "there is no '%s' with real instances",
+                           word);
+    load->each[word[0] - 'a'] = value;
     return true;
 }
 
-static bool set_play(struct reader *reader, struct experiment_play *play,
-                     bool is_load, const char *key, char *value)
-{
-    bool is_any = is_load && strcmp(value, "any") == 0, good;
-    unsigned sold = 0;
+#define KEY(name, take, member)                                                \
+    READER_KEY(name, take, struct experiment_play, member)
+#define EXPECTED                                                               \
+    {KEY("faults", reader_faults, faults)}, {KEY("says", reader_text, says)},  \
+    {                                                                          \
+        KEY("sold", take_sold, sold), .most = NUMBER_MAX                       \
+    }
 
-    if (strcmp(key, "faults") == 0)
-        return reader_faults(reader, &play->faults, value);
-    if (strcmp(key, "says") == 0) {
-        play->says = value;
-        return true;
-    }
-    if (strcmp(key, "sold") == 0) {
-        good = is_any || set_number(reader, &sold, key, value, NUMBER_MAX);
-        play->sold = is_any ? LOAD_SOLD_ANY : (int64_t)sold;
-        return good;
-    }
-    return is_load
-               ? set_load(reader, play, key, value)
-               : reader_play(reader, &play->scene, &play->schedule, key, value);
+static const struct reader_key steps_keys[] = {
+    EXPECTED,
+    {KEY("schedule", reader_schedule, schedule)},
+    {KEY(NULL, reader_scene, scene)}};
+
+static const struct reader_key load_keys[] = {
+    EXPECTED,
+    {KEY("instances", reader_number, load.instances),
+     .most = SITE_INSTANCES_MAX},
+    {KEY("stock", reader_number, load.stock), .most = NUMBER_MAX},
+    {KEY("buyers", reader_number, load.crowd.buyers), .most = BUYERS_MAX},
+    {KEY("orders", reader_number, load.crowd.orders), .most = NUMBER_MAX},
+    {KEY("within-ms", reader_number, load.crowd.within_ms), .most = NUMBER_MAX},
+    {KEY("wrk", reader_number, load.wrk_connections), .most = NUMBER_MAX},
+    {KEY("lock", take_lock, scene.lock)},
+    {KEY("story", take_story, schedule)},
+    {KEY("flags", reader_text, load.flags)},
+    {KEY("measure", take_measure, load)},
+    {KEY(NULL, take_other, load)}};
+
+/* ---- the file ------------------------------------------------------------- */
+
+static bool take_kind(struct reader *reader, void *at, char *value)
+{
+    const struct experiment_kind **kind = at;
+
+    *kind = strcmp(value, load_kind.name) == 0 ? &load_kind : &steps_kind;
+    return strcmp(value, (*kind)->name) == 0 ||
+           reader_fail(reader, "kind is steps or load");
 }
+
+static const struct reader_key head_keys[] = {
+    {READER_KEY("kind", take_kind, struct experiment, kind)}, {.name = NULL}};
 
 /* The fix is the bug, and the rest is the fix, but for what is said and expected; both
  * play the bug's schedule, unless they have another one. */
-static bool begin_section(struct reader *reader)
+static bool begin_play(struct reader *reader, int index)
 {
     struct experiment *into = reader->into;
-    struct experiment_play *plays = into->plays, *play;
+    struct experiment_play *plays = into->plays, *play = &plays[index];
     const struct experiment_play *bug = &plays[EXPERIMENT_BUG], *base = bug;
-    int index = reader->section - EXPERIMENT_LANGUAGES_N;
 
-    if (index < 0)
-        return true;
-    play = &plays[index];
+    reader->part = play;
+    reader->keys = into->kind == &load_kind ? load_keys : steps_keys;
     if (index == EXPERIMENT_REST && plays[EXPERIMENT_FIX].scene.lock)
         base = &plays[EXPERIMENT_FIX];
     if (play == bug) {
@@ -143,56 +146,29 @@ static bool begin_section(struct reader *reader)
     return true;
 }
 
-/* ---- the file ------------------------------------------------------------- */
-
-const struct reader_text experiment_texts[] = {
-    {"title", offsetof(struct experiment_text, title)},
-    {"symptom", offsetof(struct experiment_text, symptom)},
-    {"see", offsetof(struct experiment_text, see)},
-    {"why", offsetof(struct experiment_text, why)},
-    {"fix", offsetof(struct experiment_text, fix)},
-    {"rest", offsetof(struct experiment_text, rest)},
-    {NULL, 0}};
-
-enum {
-    TEXTS_NEEDED = sizeof(experiment_texts) / sizeof(experiment_texts[0]) - 2
-};
-
-static bool set_value(struct reader *reader, const char *key, char *value)
+static bool begin(struct reader *reader)
 {
     struct experiment *into = reader->into;
-    int section = reader->section;
-    bool is_load = strcmp(value, load_kind.name) == 0;
 
-    if (section >= EXPERIMENT_LANGUAGES_N)
-        return set_play(reader, &into->plays[section - EXPERIMENT_LANGUAGES_N],
-                        into->kind == &load_kind, key, value);
-    if (section >= 0)
-        return reader_text(reader, experiment_texts, &into->text[section], key,
-                           value);
-    if (strcmp(key, "kind") != 0)
-        return reader_fail(reader, "before [en] there is kind, not '%s'", key);
-    into->kind = is_load ? &load_kind : &steps_kind;
-    return is_load || strcmp(value, steps_kind.name) == 0 ||
-           reader_fail(reader, "kind is steps or load");
+    if (reader->section >= 0)
+        return begin_play(reader, reader->section - EXPERIMENT_LANGUAGES_N);
+    into->kind = &steps_kind;
+    reader->part = into;
+    reader->keys = head_keys;
+    return true;
 }
 
-static bool has_all(struct reader *reader, struct experiment *into)
+static bool end(struct reader *reader)
 {
+    struct experiment *into = reader->into;
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
     bool has_rest = into->plays[EXPERIMENT_REST].scene.lock;
 
-    if (!into->text[EXPERIMENT_ZH].title)
-        into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
-        if (!reader_has_texts(reader, experiment_texts, TEXTS_NEEDED,
-                              &into->text[i], sections[i]))
-            return false;
-        if (has_rest != (into->text[i].rest != NULL))
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
+        if (has_rest != (into->entry.texts[i][EXPERIMENT_TEXT_REST] != NULL))
             return reader_fail(reader, "[%s] has %s rest, as the plays have %s",
                                sections[i], has_rest ? "no" : "a",
                                has_rest ? "one" : "none");
-    }
     if (!bug->scene.lock)
         return reader_fail(reader, "[bug] has no lock");
     for (int i = 0; i < EXPERIMENT_PLAYS_N; i++)
@@ -207,51 +183,23 @@ static bool has_all(struct reader *reader, struct experiment *into)
            reader_fail(reader, "[bug] has no schedule");
 }
 
-bool experiment_read(const char *path, char *content,
-                     struct experiment *experiment, struct fail *error)
-{
-    struct reader reader = {.file = path,
-                            .at = content,
-                            .sections = sections,
-                            .into = experiment,
-                            .begin = begin_section,
-                            .set = set_value,
-                            .error = error};
-    bool good;
-
-    *experiment = (struct experiment){.kind = &steps_kind, .content = content};
-    good = reader_read(&reader, experiment->id, experiment->name) &&
-           has_all(&reader, experiment);
-    if (!good)
-        experiment_release(experiment);
-    return good;
-}
-
-void experiment_release(struct experiment *experiment)
-{
-    free(experiment->content);
-    *experiment = (struct experiment){.content = NULL};
-}
-
 /* ---- all of them ---------------------------------------------------------- */
 
-/* A file that is wrong is a bug of ours, which each test of the lab finds. */
-const struct experiment *experiment_at(size_t index)
-{
-    static struct experiment all[FILES_N];
-    struct fail error;
+static const struct reader_file files[] = {
+#include "server/lab/experiments/all.inc"
+};
 
-    for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
-        if (!experiment_read(files[i].name, strdup(files[i].content), &all[i],
-                             &error))
-            exit(fail_to_run("%s", error.text));
-    return index < FILES_N ? &all[index] : NULL;
-}
-
-enum experiment_language experiment_language(unsigned look)
-{
-    return look & DRAW_CHINESE ? EXPERIMENT_ZH : EXPERIMENT_EN;
-}
+struct reader_folder experiments = {.sections = sections,
+                                    .texts = texts,
+                                    .texts_needed_n = EXPERIMENT_TEXT_REST,
+                                    .entry_bytes = sizeof(struct experiment),
+                                    .begin = begin,
+                                    .end = end,
+                                    .no_such = "there is no experiment",
+                                    .list = "stockade lab list",
+                                    .files = files,
+                                    .files_n =
+                                        sizeof(files) / sizeof(files[0])};
 
 const char *experiment_play_word(unsigned index)
 {
@@ -283,73 +231,4 @@ json_t *experiment_json(const struct experiment_run *run)
         "faults", draw_json_faults(run->verdict.faults), "remarks",
         draw_json_faults(run->verdict.remarks), "as_told", run->as_told, "said",
         run->said[0] ? draw_json_text(run->said, run->look) : NULL);
-}
-
-static bool is_called(const struct experiment *experiment, const char *name)
-{
-    const char *id = experiment->id;
-
-    return strcmp(experiment->name, name) == 0 || strcmp(id, name) == 0 ||
-           (id[0] == '0' && strcmp(id + 1, name) == 0);
-}
-
-const struct experiment *experiment_find(const char *name, struct fail *error)
-{
-    const struct experiment *one, *begun = NULL;
-    const char *nearest = NULL;
-    unsigned begun_n = 0;
-    size_t least = 0;
-
-    (void)fail_with(error, "which one: ");
-    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
-        if (is_called(one, name))
-            return one;
-        if (experiment_is_nearest(name, one->name, &least))
-            nearest = one->name;
-        if (*name && strncmp(one->name, name, strlen(name)) == 0) {
-            begun = one;
-            (void)fail_more(error, "%s%s", begun_n++ > 0 ? ", " : "",
-                            one->name);
-        }
-    }
-    if (begun_n == 1)
-        return begun;
-    if (begun_n > 1)
-        (void)fail_more(error, "?");
-    else
-        (void)fail_with(
-            error,
-            nearest ? "there is no experiment '%s'; is it %s?"
-                    : "there is no experiment '%s'; stockade lab list has all",
-            name, nearest);
-    return NULL;
-}
-
-/* By how many bytes have to be put in, taken out or changed to make WORD of NAME
- * (Levenshtein). ROW has what that is for the beginnings of WORD. */
-bool experiment_is_nearest(const char *name, const char *word, size_t *least)
-{
-    size_t row[WORD_BYTES_MAX + 1], n = strlen(word), corner, change;
-
-    if (*least == 0)
-        *least = 2 + strlen(name) / 4;
-    if (n > WORD_BYTES_MAX)
-        return false;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; name[i]; i++) {
-        corner = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            change = corner + (name[i] != word[j]);
-            corner = row[j + 1];
-            row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
-            if (change < row[j + 1])
-                row[j + 1] = change;
-        }
-    }
-    if (row[n] >= *least)
-        return false;
-    *least = row[n];
-    return true;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/experiments/reader.h"
 #include "server/lab/fail.h"
 #include "server/lab/programs/program.h"
 
@@ -22,17 +21,17 @@ static const struct experiment *read_own(const char *path)
     size_t size = 0;
     bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
 
-    if (!is_read) {
-        fprintf(stderr, "stockade: cannot read %s: %s\n", path,
-                file && feof(file) ? "it is empty" : strerror(errno));
-        free(content);
-    }
+    if (!is_read)
+        (void)fail_aloud("cannot read %s: %s", path,
+                         file && feof(file) ? "it is empty" : strerror(errno));
     if (file)
         (void)fclose(file);
-    experiment_release(&own);
-    if (!is_read)
+    if (!is_read) {
+        free(content);
         return NULL;
-    if (experiment_read(path, content, &own, &error))
+    }
+    free(own.entry.content); /* --file may be there twice */
+    if (reader_read(&experiments, path, content, &own, &error))
         return &own;
     (void)fail_aloud("%s", error.text);
     return NULL;
@@ -91,14 +90,13 @@ static json_t *own_text(const char *text)
 
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
-    const struct experiment_text *text = experiment->text;
     char scene[EXPERIMENT_SCENE_BYTES];
     json_t *all =
         json_pack("{s:{s:o, s:o}, s:s, s:s, s:s}", "text", "en",
-                  reader_json(experiment_texts, &text[EXPERIMENT_EN]), "zh",
-                  reader_json(experiment_texts, &text[EXPERIMENT_ZH]), "id",
-                  experiment->id, "name", experiment->name, "kind",
-                  experiment->kind->name);
+                  reader_json(&experiments, &experiment->entry, 0), "zh",
+                  reader_json(&experiments, &experiment->entry, DRAW_CHINESE),
+                  "id", experiment->entry.id, "name", experiment->entry.name,
+                  "kind", experiment->kind->name);
 
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];
@@ -137,14 +135,14 @@ int lab_list_main(int argc, char *argv[])
     }
     if (options.names_n > 0 || options.own)
         return fail_to_run("lab list takes no name; lab show does");
-    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
+    for (size_t i = 0; (one = reader_at(&experiments, i)) != NULL; i++) {
         all_n++;
-        wild_n += strchr(one->id, 'w') != NULL;
+        wild_n += strchr(one->entry.id, 'w') != NULL;
         if (options.json) {
             json_experiment(stdout, one);
         } else {
-            printf("%-4s %-28s %s\n", one->id, one->name,
-                   one->text[experiment_language(options.look)].symptom);
+            printf("%-4s %-28s %s\n", one->entry.id, one->entry.name,
+                   reader_texts(&one->entry, options.look)[EXPERIMENT_SYMPTOM]);
         }
     }
     if (options.json)
@@ -216,17 +214,17 @@ static void tell_expected(const char *what, const char *word, const char *text,
 
 static void show(const struct experiment *experiment, unsigned look)
 {
-    const struct experiment_text *text =
-        &experiment->text[experiment_language(look)];
+    const char *const *text = reader_texts(&experiment->entry, look);
     const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
 
-    draw_say(stdout, look, "%s %s - %s\n\n", experiment->id, text->title,
-             text->symptom);
-    draw_part(stdout, look, "What you will see", text->see);
-    draw_part(stdout, look, "Why", text->why);
-    draw_part(stdout, look, "What fixes it", text->fix);
-    if (text->rest)
-        draw_part(stdout, look, "What the fix leaves open", text->rest);
+    draw_say(stdout, look, "%s %s - %s\n\n", experiment->entry.id,
+             text[EXPERIMENT_TITLE], text[EXPERIMENT_SYMPTOM]);
+    draw_part(stdout, look, "What you will see", text[EXPERIMENT_SEE]);
+    draw_part(stdout, look, "Why", text[EXPERIMENT_WHY]);
+    draw_part(stdout, look, "What fixes it", text[EXPERIMENT_HOW]);
+    if (text[EXPERIMENT_TEXT_REST])
+        draw_part(stdout, look, "What the fix leaves open",
+                  text[EXPERIMENT_TEXT_REST]);
     putchar('\n');
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];
@@ -273,8 +271,9 @@ int lab_show_main(int argc, char *argv[])
         fputs(show_help, options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
-    experiment =
-        options.own ? options.own : experiment_find(options.names[0], &error);
+    experiment = options.own
+                     ? options.own
+                     : reader_find(&experiments, options.names[0], &error);
     if (!experiment)
         return fail_to_run("%s", error.text);
     if (options.json)

@@ -136,7 +136,7 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         .look = runs->options.json ? 0 : runs->options.look,
         .brief = runs->options.brief,
         .save = save ? path : NULL,
-        .name = experiment->name,
+        .name = experiment->entry.name,
         .is_over = true};
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    (const char *[]){"", ".fix", ".rest"}[index]);
@@ -155,20 +155,22 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
 static void tell_before(const struct runs *runs,
                         const struct experiment *experiment)
 {
-    const struct experiment_text *text =
-        &experiment->text[experiment_language(runs->options.look)];
+    const char *const *text =
+        reader_texts(&experiment->entry, runs->options.look);
 
     if (runs->options.json)
         return;
     if (runs->is_many) {
         printf("[%2u/%u] %-4s %-28s ", runs->run_n + 1, runs->all_n,
-               experiment->id, experiment->name);
+               experiment->entry.id, experiment->entry.name);
         (void)fflush(stdout);
         return;
     }
-    draw_title(stdout, runs->options.look, experiment->id, text->title);
-    printf(" - %s\n\n", text->symptom);
-    draw_paragraph(stdout, runs->options.look, "What you will see", text->see);
+    draw_title(stdout, runs->options.look, experiment->entry.id,
+               text[EXPERIMENT_TITLE]);
+    printf(" - %s\n\n", text[EXPERIMENT_SYMPTOM]);
+    draw_paragraph(stdout, runs->options.look, "What you will see",
+                   text[EXPERIMENT_SEE]);
 }
 
 static void tell_after(const struct runs *runs,
@@ -177,14 +179,14 @@ static void tell_after(const struct runs *runs,
                        double seconds)
 {
     if (runs->options.json) {
-        draw_json_line(stdout,
-                       json_pack("{s:s, s:s, s:s, s:O?, s:O?, s:O?, s:b}", "id",
-                                 experiment->id, "name", experiment->name,
-                                 "kind", experiment->kind->name, "bug",
-                                 results[EXPERIMENT_BUG].json, "fix",
-                                 results[EXPERIMENT_FIX].json, "rest",
-                                 results[EXPERIMENT_REST].json, "as_told",
-                                 as_told));
+        draw_json_line(
+            stdout,
+            json_pack("{s:s, s:s, s:s, s:O?, s:O?, s:O?, s:b}", "id",
+                      experiment->entry.id, "name", experiment->entry.name,
+                      "kind", experiment->kind->name, "bug",
+                      results[EXPERIMENT_BUG].json, "fix",
+                      results[EXPERIMENT_FIX].json, "rest",
+                      results[EXPERIMENT_REST].json, "as_told", as_told));
     } else if (runs->is_many) {
         printf("%5.1f s  ", seconds);
         tell_as_told(runs, as_told);
@@ -194,8 +196,7 @@ static void tell_after(const struct runs *runs,
 static void run_one(struct runs *runs, const struct experiment *experiment)
 {
     unsigned look = runs->options.look;
-    const struct experiment_text *text =
-        &experiment->text[experiment_language(look)];
+    const char *const *text = reader_texts(&experiment->entry, look);
     bool at_length = !runs->is_many && !runs->options.json;
     struct experiment_run results[EXPERIMENT_PLAYS_N] = {{0}};
     bool ran = true, as_told = true;
@@ -218,14 +219,15 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
             if (runs->is_many && !runs->options.json)
                 putchar('\n');
             (void)fflush(stdout);
-            (void)fail_aloud("lab run %s, %s: %s", experiment->id,
+            (void)fail_aloud("lab run %s, %s: %s", experiment->entry.id,
                              experiment_play_word(i), results[i].error.text);
         } else if (at_length && i == EXPERIMENT_BUG) {
-            draw_paragraph(stdout, look, "Why", text->why);
-            draw_paragraph(stdout, look, "What fixes it", text->fix);
-        } else if (at_length && i == EXPERIMENT_FIX && text->rest) {
+            draw_paragraph(stdout, look, "Why", text[EXPERIMENT_WHY]);
+            draw_paragraph(stdout, look, "What fixes it", text[EXPERIMENT_HOW]);
+        } else if (at_length && i == EXPERIMENT_FIX &&
+                   text[EXPERIMENT_TEXT_REST]) {
             draw_paragraph(stdout, look, "What the fix leaves open",
-                           text->rest);
+                           text[EXPERIMENT_TEXT_REST]);
         }
     }
     if (ran)
@@ -265,10 +267,11 @@ static bool add_named(struct runs *runs, const char *name)
     unsigned n = runs->all_n;
     struct fail error;
 
-    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
+    for (size_t i = 0; (one = reader_at(&experiments, i)) != NULL; i++)
         if (strcmp(name, "all") == 0 || strcmp(name, one->kind->name) == 0)
             add(runs, one);
-    if (runs->all_n == n && (one = experiment_find(name, &error)) != NULL)
+    if (runs->all_n == n &&
+        (one = reader_find(&experiments, name, &error)) != NULL)
         add(runs, one);
     return runs->all_n > n || fail_aloud("%s", error.text);
 }
@@ -279,14 +282,14 @@ static int play_by_hand(const struct runs *runs,
                         const struct experiment *experiment)
 {
     const struct lab_options *options = &runs->options;
-    const struct experiment_text *text =
-        &experiment->text[experiment_language(options->look)];
+    const char *const *text = reader_texts(&experiment->entry, options->look);
     struct experiment_play play =
         experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
     struct game_goal goal;
 
     if (!play.scene.lock)
-        return fail_to_run("lab run --fix: %s has no fix", experiment->name);
+        return fail_to_run("lab run --fix: %s has no fix",
+                           experiment->entry.name);
     if (options->lock && (!dlock_strategy_find(options->lock) ||
                           (experiment->kind == &load_kind &&
                            world_nodes_for(options->lock) > 1)))
@@ -298,11 +301,12 @@ static int play_by_hand(const struct runs *runs,
     if (experiment->kind == &load_kind)
         return fail_to_run("lab run -i: %s is played by instances under load, "
                            "not by moves: leave -i out",
-                           experiment->name);
+                           experiment->entry.name);
     goal = (struct game_goal){.faults = stage_goals(play.faults)};
     if (options->json)
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
-    draw_title(stdout, options->look, experiment->id, text->title);
+    draw_title(stdout, options->look, experiment->entry.id,
+               text[EXPERIMENT_TITLE]);
     printf("\n\n");
     tell_scene(runs, experiment, options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG,
                &play);

@@ -3,9 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
+
+enum { WORD_BYTES_MAX = 64 /* longer ones are like no other */ };
 
 bool reader_fail(struct reader *reader, const char *format, ...)
 {
@@ -52,7 +56,7 @@ static char *next_line(struct reader *reader)
 
 static bool begin_section(struct reader *reader, const char *line)
 {
-    const char *const *sections = reader->sections;
+    const char *const *sections = reader->folder->sections;
     char all[80] = "", name[16];
 
     for (size_t i = 0, used = 0; sections[i]; i++)
@@ -64,53 +68,253 @@ static bool begin_section(struct reader *reader, const char *line)
                                line, all);
         (void)snprintf(name, sizeof(name), "[%s]", sections[reader->section]);
     } while (strcmp(line, name) != 0);
-    reader->keys_n = 0;
+    reader->had_n = 0;
+    return reader->section < EXPERIMENT_LANGUAGES_N ||
+           reader->folder->begin(reader);
+}
+
+/* ---- texts -------------------------------------------------------------- */
+
+static bool take_text(struct reader *reader, const char *word,
+                      const char *value)
+{
+    const char *const *keys = reader->folder->texts;
+    struct reader_entry *entry = reader->into;
+
+    for (size_t i = 0; keys[i]; i++)
+        if (strcmp(keys[i], word) == 0) {
+            entry->texts[reader->section][i] = value;
+            return true;
+        }
+    return reader_fail(reader, "there is no text '%s'", word);
+}
+
+/* A file of somebody's own may be in English alone. */
+static bool has_texts(struct reader *reader)
+{
+    const struct reader_folder *folder = reader->folder;
+    struct reader_entry *entry = reader->into;
+
+    if (!entry->texts[EXPERIMENT_ZH][0])
+        memcpy(entry->texts[EXPERIMENT_ZH], entry->texts[EXPERIMENT_EN],
+               sizeof(entry->texts[EXPERIMENT_ZH]));
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
+        for (size_t j = 0; j < folder->texts_needed_n; j++)
+            if (!entry->texts[i][j] || !*entry->texts[i][j])
+                return reader_fail(reader, "[%s] has no %s",
+                                   folder->sections[i], folder->texts[j]);
     return true;
 }
+
+enum experiment_language experiment_language(unsigned look)
+{
+    return look & DRAW_CHINESE ? EXPERIMENT_ZH : EXPERIMENT_EN;
+}
+
+const char *const *reader_texts(const struct reader_entry *entry, unsigned look)
+{
+    return entry->texts[experiment_language(look)];
+}
+
+/* A file of somebody's own may be in any encoding. */
+json_t *reader_json(const struct reader_folder *folder,
+                    const struct reader_entry *entry, unsigned look)
+{
+    const char *const *texts = reader_texts(entry, look);
+    json_t *object = json_object();
+
+    for (size_t i = 0; folder->texts[i]; i++)
+        if (texts[i])
+            (void)json_object_set_new(object, folder->texts[i],
+                                      draw_json_text(texts[i], 0));
+    return object;
+}
+
+/* ---- files -------------------------------------------------------------- */
 
 /* "key       value" */
 static bool take_value(struct reader *reader, char *line)
 {
-    char *key = strsep(&line, " \t"), *value = line ? line : key + strlen(key);
+    char *word = strsep(&line, " \t"),
+         *value = line ? line : word + strlen(word);
+    const struct reader_key *key = reader->keys;
+    int section = reader->section;
 
     value += strspn(value, " \t");
-    for (unsigned i = 0; i < reader->keys_n; i++)
-        if (strcmp(reader->keys[i], key) == 0)
-            return reader_fail(reader, "'%s' is there twice", key);
-    if (reader->keys_n < READER_KEYS_MAX)
-        reader->keys[reader->keys_n++] = key;
-    return reader->set(reader, key, value);
+    for (unsigned i = 0; i < reader->had_n; i++)
+        if (strcmp(reader->had[i], word) == 0)
+            return reader_fail(reader, "'%s' is there twice", word);
+    if (reader->had_n < READER_KEYS_MAX)
+        reader->had[reader->had_n++] = word;
+    if (section >= 0 && section < EXPERIMENT_LANGUAGES_N)
+        return take_text(reader, word, value);
+    while (key->name && strcmp(key->name, word) != 0)
+        key++;
+    if (!key->take)
+        return reader_fail(reader, "there is no '%s' before [en]", word);
+    reader->word = word;
+    reader->key = key;
+    return key->take(reader, (char *)reader->part + key->offset, value);
 }
 
-bool reader_read(struct reader *reader, char id[8], char name[40])
+/* "08" and "longer-than-the-lease" of a file that is called so. */
+static bool read_name(struct reader *reader, struct reader_entry *entry)
 {
     const char *base = strrchr(reader->file, '/');
-    bool good = reader->at || reader_fail(reader, "no memory");
     int end = 0;
-    char *line;
 
     base = base ? base + 1 : reader->file;
-    if (good &&
-        (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", id, name, &end) != 2 ||
-         end == 0 || base[end]))
-        good = reader_fail(reader,
-                           "a file is called NUMBER-NAME.txt, 08-my-own.txt");
-    reader->section = -1;
-    while (good && (line = next_line(reader)) != NULL)
+    return (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", entry->id, entry->name,
+                   &end) == 2 &&
+            end > 0 && !base[end]) ||
+           reader_fail(reader,
+                       "a file is called NUMBER-NAME.txt, 08-my-own.txt");
+}
+
+bool reader_read(const struct reader_folder *folder, const char *path,
+                 char *content, void *entry, struct fail *error)
+{
+    struct reader reader = {.folder = folder,
+                            .file = path,
+                            .at = content,
+                            .into = entry,
+                            .error = error,
+                            .section = -1};
+    struct reader_entry *begin = entry;
+    bool good;
+    char *line;
+
+    memset(entry, 0, folder->entry_bytes);
+    begin->content = content;
+    good = (content || reader_fail(&reader, "no memory")) &&
+           read_name(&reader, entry) && folder->begin(&reader);
+    while (good && (line = next_line(&reader)) != NULL)
         if (*line == '[')
-            good = begin_section(reader, line) && reader->begin(reader);
+            good = begin_section(&reader, line);
         else if (*line && *line != '#')
-            good = take_value(reader, line);
+            good = take_value(&reader, line);
+    good = good && has_texts(&reader) && folder->end(&reader);
+    if (!good) {
+        free(content);
+        begin->content = NULL;
+    }
     return good;
+}
+
+/* A file that is wrong is a bug of ours, which each test of the lab finds. */
+const void *reader_at(struct reader_folder *folder, size_t index)
+{
+    struct fail error = {"no memory"};
+    bool good;
+
+    if (!folder->all) {
+        folder->all = calloc(folder->files_n, folder->entry_bytes);
+        good = folder->all;
+        for (size_t i = 0; i < folder->files_n && good; i++)
+            good = reader_read(folder, folder->files[i].name,
+                               strdup(folder->files[i].content),
+                               folder->all + i * folder->entry_bytes, &error);
+        if (!good)
+            exit(fail_to_run("%s", error.text));
+    }
+    return index < folder->files_n ? folder->all + index * folder->entry_bytes
+                                   : NULL;
+}
+
+/* By how many bytes have to be put in, taken out or changed to make WORD of NAME
+ * (Levenshtein). ROW has what that is for the beginnings of WORD. */
+static size_t distance(const char *name, const char *word)
+{
+    size_t row[WORD_BYTES_MAX + 1], n = strlen(word), corner, change;
+
+    if (n > WORD_BYTES_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; name[i]; i++) {
+        corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            change = corner + (name[i] != word[j]);
+            corner = row[j + 1];
+            row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
+            if (change < row[j + 1])
+                row[j + 1] = change;
+        }
+    }
+    return row[n];
+}
+
+const void *reader_find(struct reader_folder *folder, const char *name,
+                        struct fail *error)
+{
+    const struct reader_entry *one, *begun = NULL;
+    size_t least = 2 + strlen(name) / 4, far;
+    const char *nearest = NULL;
+    unsigned begun_n = 0;
+
+    (void)fail_with(error, "which one: ");
+    for (size_t i = 0; (one = reader_at(folder, i)) != NULL; i++) {
+        if (strcmp(one->name, name) == 0 || strcmp(one->id, name) == 0 ||
+            (one->id[0] == '0' && strcmp(one->id + 1, name) == 0))
+            return one;
+        far = distance(name, one->name);
+        if (far < least) {
+            least = far;
+            nearest = one->name;
+        }
+        if (*name && strncmp(one->name, name, strlen(name)) == 0) {
+            begun = one;
+            (void)fail_more(error, "%s%s", begun_n++ > 0 ? ", " : "",
+                            one->name);
+        }
+    }
+    if (begun_n == 1)
+        return begun;
+    if (begun_n > 1)
+        (void)fail_more(error, "?");
+    else
+        (void)fail_with(
+            error, nearest ? "%s '%s'; is it %s?" : "%s '%s'; %s has all",
+            folder->no_such, name, nearest ? nearest : folder->list);
+    return NULL;
 }
 
 /* ---- values ------------------------------------------------------------- */
 
-bool reader_faults(struct reader *reader, unsigned *faults, char *words)
+bool reader_text(struct reader *reader, void *at, char *value)
+{
+    (void)reader;
+    *(const char **)at = value;
+    return true;
+}
+
+bool reader_number(struct reader *reader, void *at, char *value)
+{
+    unsigned most = reader->key->most;
+    char *end;
+    unsigned long n = strtoul(value, &end, 10);
+
+    *(unsigned *)at = (unsigned)n;
+    return (*value >= '0' && *value <= '9' && *end == '\0' && n <= most) ||
+           reader_fail(reader, "%s takes 0 to %u", reader->word, most);
+}
+
+bool reader_schedule(struct reader *reader, void *at, char *value)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    struct fail error;
+
+    *(const char **)at = value;
+    return stage_parse(value, moves, &error) >= 0 ||
+           reader_fail(reader, "%s", error.text);
+}
+
+bool reader_faults(struct reader *reader, void *at, char *value)
 {
     char *rest = NULL;
 
-    for (char *word = strtok_r(words, " ", &rest); word;
+    for (char *word = strtok_r(value, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest)) {
         unsigned fault = 0;
 
@@ -119,66 +323,20 @@ bool reader_faults(struct reader *reader, unsigned *faults, char *words)
             fault++;
         if (fault == STAGE_FAULT_N)
             return reader_fail(reader, "there is no fault '%s'", word);
-        *faults |= 1u << fault;
+        *(unsigned *)at |= 1u << fault;
     }
     return true;
 }
 
-static const char **text_at(const void *texts, const struct reader_text *text)
+bool reader_scene(struct reader *reader, void *at, char *value)
 {
-    return (const char **)(void *)((char *)texts + text->offset);
-}
-
-/* A file of somebody's own may be in any encoding. */
-json_t *reader_json(const struct reader_text list[], const void *texts)
-{
-    json_t *object = json_object();
-
-    for (; list->name; list++)
-        if (*text_at(texts, list))
-            (void)json_object_set_new(object, list->name,
-                                      draw_json_text(*text_at(texts, list), 0));
-    return object;
-}
-
-bool reader_text(struct reader *reader, const struct reader_text list[],
-                 void *texts, const char *key, const char *value)
-{
-    for (; list->name; list++)
-        if (strcmp(list->name, key) == 0) {
-            *text_at(texts, list) = value;
-            return true;
-        }
-    return reader_fail(reader, "there is no text '%s'", key);
-}
-
-bool reader_has_texts(struct reader *reader, const struct reader_text list[],
-                      size_t n, void *texts, const char *section)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *text = *text_at(texts, &list[i]);
-
-        if (!text || !*text)
-            return reader_fail(reader, "[%s] has no %s", section, list[i].name);
-    }
-    return true;
-}
-
-bool reader_play(struct reader *reader, struct stage_scene *scene,
-                 const char **schedule, const char *key, char *value)
-{
-    struct stage_move moves[STAGE_MOVES_MAX];
     bool is_order = strcmp(value, "order") == 0;
+    struct stage_scene *scene = at;
     struct fail error;
 
-    if (strcmp(key, "schedule") == 0) {
-        *schedule = value;
-        return stage_parse(value, moves, &error) >= 0 ||
-               reader_fail(reader, "%s", error.text);
-    }
-    if (strcmp(key, "lock") == 0)
+    if (strcmp(reader->word, "lock") == 0)
         scene->lock = value;
-    else if (!stage_options_set(scene, key, value, &error))
+    else if (!stage_options_set(scene, reader->word, value, &error))
         return reader_fail(reader, "%s", error.text);
     if (is_order) /* as if nothing were said */
         scene->roles[0].program = NULL;

@@ -1,66 +1,121 @@
 /*
- * Reads a text file of the laboratory line by line: an experiment, a stop of
- * the path (server/lab/path). README.md in server/lab is the manual of these files.
+ * Folders of text files: experiments, and the stops of the path (server/lab/path).
+ * README.md in server/lab is the manual of these files.
  *
  * A line has a key and its value, and goes on in lines that begin with a blank; a line
- * with '#' is a comment; "[name]" begins a section.
+ * with '#' is a comment; "[name]" begins a section. Which keys a section has, and what is
+ * made of each value, is a table.
  */
 #ifndef EXPERIMENTS_READER_H
 #define EXPERIMENTS_READER_H
 
 #include "server/lab/picture/draw.h"
 
-enum { READER_KEYS_MAX = 24 /* of a section */ };
+enum { READER_KEYS_MAX = 24 /* of a section */, READER_TEXTS_MAX = 6 };
 
-/* One that is read: all of the first part is set by its caller. */
-struct reader {
-    const char *file;
-    char *at;                    /* its text, from malloc(); NULL: no memory */
-    const char *const *sections; /* in their order, up to a NULL */
-    void *into;                  /* of these, which are told that .section has
-                                    begun, and a value that it has: */
-    bool (*begin)(struct reader *reader);
-    bool (*set)(struct reader *reader, const char *key, char *value);
-    struct fail *error;
-
-    unsigned line, lines_n; /* the number of the line in hand; of all */
-    int section;            /* of sections[]; -1 = none yet */
-    const char *keys[READER_KEYS_MAX]; /* that this section has had */
-    unsigned keys_n;
+enum experiment_language {
+    EXPERIMENT_EN,
+    EXPERIMENT_ZH,
+    EXPERIMENT_LANGUAGES_N
 };
 
-/* Reads all of it, and "08" and "longer-than-the-lease" of a file that is called so. */
-bool reader_read(struct reader *reader, char id[8], char name[40]);
+/* The language of LOOK (draw.h). */
+enum experiment_language experiment_language(unsigned look);
+
+/* What a file becomes begins with this. */
+struct reader_entry {
+    char id[8];    /* "08", as in the list of the README; "08w" in the wild */
+    char name[40]; /* "longer-than-the-lease" */
+    const char *texts[EXPERIMENT_LANGUAGES_N][READER_TEXTS_MAX]; /* or NULL */
+    char *content; /* of its file: all texts are in it */
+};
+
+struct reader;
+
+/* A key of a section. The table of all of them ends with one that has no name, which takes
+ * any other, or has no .take. */
+struct reader_key {
+    const char *name;
+    bool (*take)(struct reader *reader, void *at, char *value);
+    size_t offset; /* of AT, behind the begin of reader->part */
+    unsigned most; /* of a number */
+};
+
+#define READER_KEY(word, how, part, member)                                    \
+    .name = (word), .take = (how), .offset = offsetof(part, member)
+
+/* A folder, as the build has found it. */
+struct reader_folder {
+    const char *const *sections; /* in their order, up to a NULL; the first ones
+                                    are the languages */
+    const char *const *texts;    /* their keys, up to a NULL */
+    size_t texts_needed_n;
+    size_t entry_bytes;
+    bool (*begin)(struct reader *reader); /* puts .part and .keys of .section */
+    bool (*end)(struct reader *reader);   /* whether all is there */
+    const char *no_such;                  /* "there is no experiment" */
+    const char *list;                     /* the command that has all */
+    const struct reader_file {
+        const char *name, *content;
+    } * files;
+    size_t files_n;
+    char *all; /* entries; NULL: they were not read yet */
+};
+
+/* One file that is read. */
+struct reader {
+    const struct reader_folder *folder;
+    const char *file;
+    char *at;   /* the rest of its text */
+    void *into; /* the entry */
+    struct fail *error;
+    unsigned line, lines_n; /* the number of the line in hand; of all */
+    int section;            /* of sections[]; -1 = none yet */
+    void *part;             /* of the entry, that the section is about */
+    const struct reader_key *keys, *key; /* that it may have; in hand */
+    const char *word;                    /* the key as it is written */
+    const char *had[READER_KEYS_MAX];
+    unsigned had_n;
+};
+
+/* ---- for tables of keys ----------------------------------------------------- */
 
 /* Writes "FILE:LINE: ..." as the error, and returns false: so does all here if the file is
  * wrong. */
 bool reader_fail(struct reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds WORDS, with blanks between, to FAULTS, a bit for each. */
-bool reader_faults(struct reader *reader, unsigned *faults, char *words);
+bool reader_text(struct reader *reader, void *at, char *value);
+bool reader_number(struct reader *reader, void *at, char *value);
+bool reader_schedule(struct reader *reader, void *at, char *value);
+/* Words, with blanks between, a bit for each. */
+bool reader_faults(struct reader *reader, void *at, char *value);
+/* "lock", or a flag of `stockade replay`, into a struct stage_scene. */
+bool reader_scene(struct reader *reader, void *at, char *value);
 
-/* A text of a struct of texts, by its name; in a list that ends with a NULL. */
-struct reader_text {
-    const char *name;
-    size_t offset;
-};
+/* ---- all of them ------------------------------------------------------------------ */
 
-extern const struct reader_text experiment_texts[], path_texts[];
+extern struct reader_folder experiments, stops; /* experiments.c, path.c */
 
-/* Takes KEY, of LIST, into TEXTS. */
-bool reader_text(struct reader *reader, const struct reader_text list[],
-                 void *texts, const char *key, const char *value);
+/* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
+ * line is wrong, and there is nothing to free. */
+bool reader_read(const struct reader_folder *folder, const char *path,
+                 char *content, void *entry, struct fail *error);
 
-/* TEXTS as a JSON object, without those that are NULL. */
-json_t *reader_json(const struct reader_text list[], const void *texts);
+/* All by their numbers. NULL: no more. */
+const void *reader_at(struct reader_folder *folder, size_t index);
 
-/* Whether TEXTS, of SECTION, has the first N of LIST. */
-bool reader_has_texts(struct reader *reader, const struct reader_text list[],
-                      size_t n, void *texts, const char *section);
+/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none, and
+ * ERROR says which may be meant. */
+const void *reader_find(struct reader_folder *folder, const char *name,
+                        struct fail *error);
 
-/* Takes KEY, "lock", "schedule" or a flag of `stockade replay`, into what is played. */
-bool reader_play(struct reader *reader, struct stage_scene *scene,
-                 const char **schedule, const char *key, char *value);
+/* The texts of ENTRY in the language of LOOK, in the order of their keys. */
+const char *const *reader_texts(const struct reader_entry *entry,
+                                unsigned look);
+
+/* The same as a JSON object, without those that are NULL. */
+json_t *reader_json(const struct reader_folder *folder,
+                    const struct reader_entry *entry, unsigned look);
 
 #endif

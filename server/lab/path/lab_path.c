@@ -22,7 +22,6 @@ struct progress {
 
 struct walk {
     const struct path_stop *stop;
-    size_t index;    /* of it */
     char choice;     /* --choice; 0 = the stop itself */
     int64_t seconds; /* of a search */
     bool judges, json, help;
@@ -50,22 +49,30 @@ static const char *progress_file(void)
     return n < PATH_MAX ? path : NULL;
 }
 
+static size_t index_of(const struct path_stop *stop)
+{
+    return (size_t)(stop - (const struct path_stop *)reader_at(&stops, 0));
+}
+
 /* Nothing of stops that nobody has begun; a line that makes no sense says nothing. */
 static void progress_read(struct progress all[PATH_STOPS_MAX])
 {
     const char *path = progress_file();
     FILE *file = path ? fopen(path, "re") : NULL;
     char line[LINE_BYTES], name[40];
+    struct fail error;
 
     while (file && fgets(line, sizeof(line), file)) {
         const char *broken = strstr(line, " broken ");
-        size_t index;
+        const struct path_stop *stop = sscanf(line, "%39s", name) == 1
+                                           ? reader_find(&stops, name, &error)
+                                           : NULL;
+        struct progress *progress = &all[stop ? index_of(stop) : 0];
 
-        if (sscanf(line, "%39s", name) != 1 || !path_find(name, &index))
-            continue;
-        if (broken)
-            (void)sscanf(broken, " broken %5u", &all[index].broken);
-        all[index].is_mended |= strstr(line, " mended") != NULL;
+        if (stop && broken)
+            (void)sscanf(broken, " broken %5u", &progress->broken);
+        if (stop && strstr(line, " mended"))
+            progress->is_mended = true;
     }
     if (file)
         (void)fclose(file);
@@ -91,7 +98,7 @@ progress_add(const struct walk *walk, const char *format, ...)
     file = fopen(path, "ae");
     if (file) {
         va_start(args, format);
-        fprintf(file, "%s ", walk->stop->name);
+        fprintf(file, "%s ", walk->stop->entry.name);
         (void)vfprintf(file, format, args);
         va_end(args);
     }
@@ -122,12 +129,11 @@ static void tell_code(const struct walk *walk)
     putchar('\n');
 }
 
-static void tell_elsewhere(const struct walk *walk,
-                           const struct path_text *text)
+static void tell_elsewhere(const struct walk *walk, const char *const text[])
 {
-    const char *const rows[][2] = {{"Redisson", text->redisson},
-                                   {"redsync", text->redsync},
-                                   {"Spring", text->spring}};
+    const char *const rows[][2] = {{"Redisson", text[PATH_REDISSON]},
+                                   {"redsync", text[PATH_REDSYNC]},
+                                   {"Spring", text[PATH_SPRING]}};
     char line[1000];
 
     draw_in(stdout, walk->look, DRAW_BOLD, "What you type elsewhere");
@@ -146,7 +152,7 @@ static int list(const struct walk *walk)
     const struct path_stop *stop, *next = NULL;
     unsigned solved_n = 0, n = 0;
 
-    for (; (stop = path_at(n)) != NULL; n++) {
+    for (; (stop = reader_at(&stops, n)) != NULL; n++) {
         const struct progress *progress = &walk->progress[n];
         bool is_solved =
             progress->is_mended && (progress->broken > 0 || !stop->schedule);
@@ -155,8 +161,8 @@ static int list(const struct walk *walk)
                is_solved              ? 'x'
                : progress->broken > 0 ? '/'
                                       : ' ',
-               stop->id, stop->name,
-               stop->text[experiment_language(walk->look)].title);
+               stop->entry.id, stop->entry.name,
+               reader_texts(&stop->entry, walk->look)[PATH_TITLE]);
         solved_n += is_solved;
         if (!is_solved && !next)
             next = stop;
@@ -164,7 +170,7 @@ static int list(const struct walk *walk)
     putchar('\n');
     draw_say(stdout, walk->look, "%u of %u solved\n", solved_n, n);
     if (next)
-        printf("  %s lab path %s\n", draw_program(), next->id);
+        printf("  %s lab path %s\n", draw_program(), next->entry.id);
     return 0;
 }
 
@@ -193,7 +199,7 @@ static int status_of(enum path_answer answer)
 static int break_it(struct walk *walk)
 {
     const struct path_stop *stop = walk->stop;
-    struct progress *progress = &walk->progress[walk->index];
+    struct progress *progress = &walk->progress[index_of(stop)];
     const struct game_goal goal = {stop->faults, &stop->bounds};
     const struct experiment_play play = {.scene = stop->scene};
     char text[EXPERIMENT_SCENE_BYTES];
@@ -267,14 +273,15 @@ static int agree(struct walk *walk)
 static int walk_stop(struct walk *walk)
 {
     const struct path_stop *stop = walk->stop;
-    const struct path_text *text = &stop->text[experiment_language(walk->look)];
-    const struct path_stop *next = path_at(walk->index + 1);
-    struct progress *progress = &walk->progress[walk->index];
+    const char *const *text = reader_texts(&stop->entry, walk->look);
+    const struct path_stop *next = reader_at(&stops, index_of(stop) + 1);
+    struct progress *progress = &walk->progress[index_of(stop)];
     int status;
 
-    draw_title(stdout, walk->look, stop->id, text->title);
+    draw_title(stdout, walk->look, stop->entry.id, text[PATH_TITLE]);
     printf("\n\n");
-    draw_paragraph(stdout, walk->look, "What the books say", text->literature);
+    draw_paragraph(stdout, walk->look, "What the books say",
+                   text[PATH_LITERATURE]);
     tell_code(walk);
     status = break_it(walk);
     if (status == COULD_NOT_RUN || stage_options_interrupted())
@@ -289,13 +296,13 @@ static int walk_stop(struct walk *walk)
     progress->is_mended = true;
     progress_add(walk, "mended\n");
     draw_say(stdout, walk->look, "solved\n\n");
-    draw_paragraph(stdout, walk->look, "What is still wrong", text->still);
+    draw_paragraph(stdout, walk->look, "What is still wrong", text[PATH_STILL]);
     tell_elsewhere(walk, text);
     if (!next)
         draw_say(stdout, walk->look, "This was the last stop.\n");
     else
-        printf("  %s lab path %s    %s\n", draw_program(), next->id,
-               next->text[experiment_language(walk->look)].title);
+        printf("  %s lab path %s    %s\n", draw_program(), next->entry.id,
+               reader_texts(&next->entry, walk->look)[PATH_TITLE]);
     return SOLVED;
 }
 
@@ -312,9 +319,7 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    const struct path_stop *stop;
-    const char *nearest = NULL;
-    size_t least = 0;
+    struct fail error;
     int c;
 
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
@@ -345,18 +350,12 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
     }
     if (argc == optind)
         return true;
-    walk->stop = path_find(argv[optind], &walk->index);
-    for (size_t i = 0; !walk->stop && (stop = path_at(i)) != NULL; i++)
-        if (experiment_is_nearest(argv[optind], stop->name, &least))
-            nearest = stop->name;
+    walk->stop = reader_find(&stops, argv[optind], &error);
     if (!walk->stop)
-        return fail_aloud(
-            nearest ? "the path has no stop '%s'; is it %s?"
-                    : "the path has no stop '%s'; stockade lab path has all",
-            argv[optind], nearest);
+        return fail_aloud("%s", error.text);
     return path_scene(walk->stop, walk->choice) ||
-           fail_aloud("lab path: stop %s has no choice %c", walk->stop->id,
-                      walk->choice);
+           fail_aloud("lab path: stop %s has no choice %c",
+                      walk->stop->entry.id, walk->choice);
 }
 
 int lab_path_main(int argc, char *argv[])

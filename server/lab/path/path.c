@@ -5,46 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/experiments/reader.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/fail.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
-
-static const struct {
-    const char *name, *content;
-} files[] = {
-#include "server/lab/path/all.inc"
-};
-
-enum { FILES_N = sizeof(files) / sizeof(files[0]) };
 
 /* The languages first, then what is to be broken, and the choices. */
 enum { BREAK = EXPERIMENT_LANGUAGES_N, CHOICES };
 static const char *const sections[] = {"en", "zh", "break", "a",
                                        "b",  "c",  "d",     NULL};
+static const char *const texts[] = {
+    "title", "literature", "still", "redisson", "redsync", "spring", NULL};
 
 /* ---- a file -------------------------------------------------------------- */
 
-const struct reader_text path_texts[] = {
-    {"title", offsetof(struct path_text, title)},
-    {"literature", offsetof(struct path_text, literature)},
-    {"still", offsetof(struct path_text, still)},
-    {"redisson", offsetof(struct path_text, redisson)},
-    {"redsync", offsetof(struct path_text, redsync)},
-    {"spring", offsetof(struct path_text, spring)},
-    {NULL, 0}};
-
-enum { TEXTS_N = sizeof(path_texts) / sizeof(path_texts[0]) - 1 };
-
 /* "late 1 troubles 2": those that differ from the bounds of all hints. */
-static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
-                       char *words)
+static bool take_bounds(struct reader *reader, void *at, char *value)
 {
+    struct search_bounds *bounds = at;
     struct explore explore = {.bounds = *bounds};
     char *rest = NULL;
 
-    for (char *word = strtok_r(words, " ", &rest); word;
+    for (char *word = strtok_r(value, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest)) {
         const char *number = strtok_r(NULL, " ", &rest);
 
@@ -55,61 +36,53 @@ static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
     return true;
 }
 
+static const struct reader_key nothing[] = {{.name = NULL}};
+
+#define KEY(name, take, member) READER_KEY(name, take, struct path_stop, member)
+static const struct reader_key break_keys[] = {
+    {KEY("faults", reader_faults, faults)},
+    {KEY("without", reader_faults, without)},
+    {KEY("bounds", take_bounds, bounds)},
+    {KEY("code", reader_text, code)},
+    {KEY("schedule", reader_schedule, schedule)},
+    {KEY("shortest", reader_schedule, shortest)},
+    {KEY(NULL, reader_scene, scene)}};
+
+#define CHOICE_KEY(name, take, member)                                         \
+    READER_KEY(name, take, struct path_choice, member)
+static const struct reader_key choice_keys[] = {
+    {CHOICE_KEY("en", reader_text, text[EXPERIMENT_EN])},
+    {CHOICE_KEY("zh", reader_text, text[EXPERIMENT_ZH])},
+    {CHOICE_KEY(NULL, reader_scene, scene)}};
+
 /* A choice is the same scene, but for what it says. */
-static bool begin_section(struct reader *reader)
+static bool begin(struct reader *reader)
 {
     struct path_stop *stop = reader->into;
+    struct path_choice *choice = stop->choices;
+    int section = reader->section;
 
-    if (reader->section >= CHOICES)
-        stop->choices[reader->section - CHOICES].scene = stop->scene;
+    if (section < 0) {
+        stop->scene = (struct stage_scene)STAGE_SCENE(NULL);
+        stop->bounds = game_hint_bounds;
+        reader->keys = nothing;
+    } else if (section == BREAK) {
+        reader->part = stop;
+        reader->keys = break_keys;
+    } else {
+        choice += section - CHOICES;
+        choice->scene = stop->scene;
+        reader->part = choice;
+        reader->keys = choice_keys;
+    }
     return true;
 }
 
-static bool set_value(struct reader *reader, const char *key, char *value)
+static bool end(struct reader *reader)
 {
     struct path_stop *stop = reader->into;
-    int section = reader->section;
-    bool is_choice = section >= CHOICES;
-    struct path_choice *choice =
-        &stop->choices[is_choice ? section - CHOICES : 0];
-    const char *schedule;
-
-    if (section < 0)
-        return reader_fail(reader, "a stop begins with [en]");
-    if (section < BREAK)
-        return reader_text(reader, path_texts, &stop->text[section], key,
-                           value);
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N && is_choice; i++)
-        if (strcmp(sections[i], key) == 0) {
-            choice->text[i] = value;
-            return true;
-        }
-    if (is_choice)
-        return reader_play(reader, &choice->scene, &schedule, key, value);
-    if (strcmp(key, "faults") == 0)
-        return reader_faults(reader, &stop->faults, value);
-    if (strcmp(key, "without") == 0)
-        return reader_faults(reader, &stop->without, value);
-    if (strcmp(key, "bounds") == 0)
-        return set_bounds(reader, &stop->bounds, value);
-    if (strcmp(key, "code") == 0) {
-        stop->code = value;
-        return true;
-    }
-    if (strcmp(key, "shortest") == 0)
-        return reader_play(reader, &stop->scene, &stop->shortest, "schedule",
-                           value);
-    return reader_play(reader, &stop->scene, &stop->schedule, key, value);
-}
-
-static bool has_all(struct reader *reader, struct path_stop *stop)
-{
     const struct path_choice *choice = stop->choices;
 
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
-        if (!reader_has_texts(reader, path_texts, TEXTS_N, &stop->text[i],
-                              sections[i]))
-            return false;
     if (!stop->scene.lock || !stop->code || !stop->faults)
         return reader_fail(reader, "[break] has no lock, code, or faults");
     if (!choice->scene.lock != !stop->schedule)
@@ -123,50 +96,22 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
     return true;
 }
 
-/* Takes CONTENT, from malloc(). False: ERROR says which line is wrong. */
-static bool read_stop(const char *file, char *content, struct path_stop *stop,
-                      struct fail *error)
-{
-    struct reader reader = {.file = file,
-                            .at = content,
-                            .sections = sections,
-                            .into = stop,
-                            .begin = begin_section,
-                            .set = set_value,
-                            .error = error};
+/* ---- all of them ---------------------------------------------------------- */
 
-    *stop = (struct path_stop){.scene = STAGE_SCENE(NULL),
-                               .bounds = game_hint_bounds,
-                               .content = content};
-    return reader_read(&reader, stop->id, stop->name) && has_all(&reader, stop);
-}
+static const struct reader_file files[] = {
+#include "server/lab/path/all.inc"
+};
 
-/* A file that is wrong is a bug of ours, which each test of the path finds. */
-const struct path_stop *path_at(size_t index)
-{
-    static struct path_stop all[FILES_N];
-    struct fail error;
-
-    for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
-        if (!read_stop(files[i].name, strdup(files[i].content), &all[i],
-                       &error))
-            exit(fail_to_run("%s", error.text));
-    return index < FILES_N ? &all[index] : NULL;
-}
-
-const struct path_stop *path_find(const char *name, size_t *index)
-{
-    const struct path_stop *stop;
-
-    for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
-        if (strcmp(stop->name, name) == 0 || strcmp(stop->id, name) == 0 ||
-            (stop->id[0] == '0' && strcmp(stop->id + 1, name) == 0)) {
-            if (index)
-                *index = i;
-            return stop;
-        }
-    return NULL;
-}
+struct reader_folder stops = {.sections = sections,
+                              .texts = texts,
+                              .texts_needed_n = PATH_TEXTS_N,
+                              .entry_bytes = sizeof(struct path_stop),
+                              .begin = begin,
+                              .end = end,
+                              .no_such = "the path has no stop",
+                              .list = "stockade lab path",
+                              .files = files,
+                              .files_n = sizeof(files) / sizeof(files[0])};
 
 unsigned path_fewest(const struct path_stop *stop)
 {

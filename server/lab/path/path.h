@@ -15,11 +15,15 @@
 
 enum { PATH_CHOICES_MAX = 4, PATH_STOPS_MAX = 40 };
 
-struct path_text {
-    const char *title;
-    const char *literature;                  /* what books and tutorials say */
-    const char *still;                       /* what is wrong with the mend */
-    const char *redisson, *redsync, *spring; /* what to type there */
+/* Its texts, in each language. */
+enum {
+    PATH_TITLE,
+    PATH_LITERATURE, /* what books and tutorials say */
+    PATH_STILL,      /* what is wrong with the mend */
+    PATH_REDISSON,   /* what to type there */
+    PATH_REDSYNC,
+    PATH_SPRING,
+    PATH_TEXTS_N
 };
 
 /* A change that may mend the lock, or not: the stop's scene with it; .lock = NULL: none. */
@@ -29,9 +33,7 @@ struct path_choice {
 };
 
 struct path_stop {
-    char id[8];    /* "05" */
-    char name[40]; /* "two-commands" */
-    struct path_text text[EXPERIMENT_LANGUAGES_N];
+    struct reader_entry entry;
     const char *code; /* the lock: '|' between the lines, dots that indent */
     struct stage_scene scene;
     const char *schedule; /* that breaks it; NULL: it cannot be done */
@@ -40,14 +42,7 @@ struct path_stop {
     unsigned without; /* those that a mend must not bring either; the same */
     struct search_bounds bounds; /* of hints, and of the judge */
     struct path_choice choices[PATH_CHOICES_MAX]; /* 'a', 'b', ... */
-    char *content; /* of its file: all texts are in it */
 };
-
-/* In their order. NULL: no more. */
-const struct path_stop *path_at(size_t index);
-
-/* By number or name: "5", "05", "two-commands". NULL: there is none. */
-const struct path_stop *path_find(const char *name, size_t *index);
 
 /* The scene of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
 const struct stage_scene *path_scene(const struct path_stop *stop, char choice);

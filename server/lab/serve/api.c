@@ -110,29 +110,28 @@ static json_t *plays_of(const struct experiment *experiment)
     return list;
 }
 
-static json_t *experiments(void)
+static json_t *tell_experiments(void)
 {
     json_t *list = json_array();
     const struct experiment *each;
 
-    for (size_t i = 0; (each = experiment_at(i)) != NULL; i++)
+    for (size_t i = 0; (each = reader_at(&experiments, i)) != NULL; i++)
         (void)json_array_append_new(
             list,
-            json_pack(
-                "{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id, "name",
-                each->name, "kind", each->kind->name, "plays", plays_of(each),
-                "en", reader_json(experiment_texts, &each->text[EXPERIMENT_EN]),
-                "zh",
-                reader_json(experiment_texts, &each->text[EXPERIMENT_ZH])));
+            json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->entry.id,
+                      "name", each->entry.name, "kind", each->kind->name,
+                      "plays", plays_of(each), "en",
+                      reader_json(&experiments, &each->entry, 0), "zh",
+                      reader_json(&experiments, &each->entry, DRAW_CHINESE)));
     return list;
 }
 
-static json_t *stops(void)
+static json_t *tell_stops(void)
 {
     json_t *list = json_array();
     const struct path_stop *each;
 
-    for (size_t i = 0; (each = path_at(i)) != NULL; i++) {
+    for (size_t i = 0; (each = reader_at(&stops, i)) != NULL; i++) {
         const struct path_choice *choice = each->choices;
         json_t *choices = json_array();
 
@@ -145,13 +144,12 @@ static json_t *stops(void)
         (void)json_array_append_new(
             list,
             json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
-                      "id", each->id, "name", each->name, "lock",
+                      "id", each->entry.id, "name", each->entry.name, "lock",
                       each->scene.lock, "code", each->code, "schedule",
                       each->shortest, "fewest", (int)path_fewest(each), "goal",
                       draw_json_faults(stage_goals(each->faults)), "choices",
-                      choices, "en",
-                      reader_json(path_texts, &each->text[EXPERIMENT_EN]), "zh",
-                      reader_json(path_texts, &each->text[EXPERIMENT_ZH])));
+                      choices, "en", reader_json(&stops, &each->entry, 0), "zh",
+                      reader_json(&stops, &each->entry, DRAW_CHINESE)));
     }
     return list;
 }
@@ -354,8 +352,8 @@ struct api_reply api_call(const char *method, const char *path,
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
         return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
-                                    "experiments", experiments(), "stops",
-                                    stops(), "faults", faults()));
+                                    "experiments", tell_experiments(), "stops",
+                                    tell_stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0)
         return visitors_end(id) ? (struct api_reply){.status = 204}
                                 : tell(VISITORS_NONE, NULL, id);
