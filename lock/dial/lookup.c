@@ -9,9 +9,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
@@ -22,11 +20,11 @@ enum { NAMES_MAX = 32 }; /* so many threads, at most, hang in a dead resolver */
 /* An older answer is used after so long, and after this part of the time. */
 enum { NEWER_MS_MAX = 250, NEWER_SHARE = 4 };
 
-/* A host and port that was asked for. HOST and PORT never change. */
+/* A host and port that was asked for, until others need the place. */
 struct name {
-    TAILQ_ENTRY(name) link;
     char host[256];
     char port[8];
+    uint64_t since;      /* of the names that were asked for, which one it is */
     bool asking;         /* its thread runs: it must not go */
     unsigned waiters_n;  /* the same */
     uint64_t answered_n; /* by how many threads */
@@ -68,19 +66,15 @@ static int ask_system(const char *host, const char *port,
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static dlock_resolver *_Atomic resolver = ask_system;
-/* The names of the process, the newest first, stay until others need room. */
-static TAILQ_HEAD(names, name) names = TAILQ_HEAD_INITIALIZER(names);
-static size_t names_n;
+static struct name names[NAMES_MAX]; /* of the process */
 
 /* No thread is left that could answer, or waits. Old answers stay. */
 static void forget_threads(void)
 {
-    struct name *name;
-
     answered = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    TAILQ_FOREACH(name, &names, link) {
-        name->asking = false;
-        name->waiters_n = 0;
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        names[i].asking = false;
+        names[i].waiters_n = 0;
     }
 }
 
@@ -93,37 +87,28 @@ void dlock_lookup_by(dlock_resolver *another)
     resolver = another != NULL ? another : ask_system;
 }
 
-/* Names; with the mutex --------------------------------------------------- */
-
-/* The one that there is, or a new one in front, in the place of the one that was asked for
- * first, if there are too many. NULL: no memory, or all of these are asked for now. */
+/* With the mutex: the one that there is, or a new one in the place of the one that was
+ * asked for first. NULL: all of these are asked for now. */
 static struct name *name_of(const char *host, const char *port)
 {
-    struct name *name = TAILQ_FIRST(&names);
-    struct name *oldest = TAILQ_LAST(&names, names);
+    static uint64_t names_n;
+    struct name *oldest = NULL;
 
-    while (name != NULL &&
-           (strcmp(name->host, host) != 0 || strcmp(name->port, port) != 0))
-        name = TAILQ_NEXT(name, link);
-    if (name != NULL)
-        return name;
-    while (oldest != NULL && (oldest->asking || oldest->waiters_n > 0))
-        oldest = TAILQ_PREV(oldest, names, link);
-    if (names_n == NAMES_MAX && oldest == NULL)
-        return NULL;
-    name = calloc(1, sizeof(*name));
-    if (name == NULL)
-        return NULL;
-    if (names_n == NAMES_MAX) {
-        TAILQ_REMOVE(&names, oldest, link);
-        free(oldest);
-        names_n--;
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        struct name *each = &names[i];
+
+        if (strcmp(each->host, host) == 0 && strcmp(each->port, port) == 0)
+            return each;
+        if (!each->asking && each->waiters_n == 0 &&
+            (oldest == NULL || each->since < oldest->since))
+            oldest = each;
     }
-    (void)snprintf(name->host, sizeof(name->host), "%s", host);
-    (void)snprintf(name->port, sizeof(name->port), "%s", port);
-    TAILQ_INSERT_HEAD(&names, name, link);
-    names_n++;
-    return name;
+    if (oldest == NULL)
+        return NULL;
+    *oldest = (struct name){.since = ++names_n};
+    (void)snprintf(oldest->host, sizeof(oldest->host), "%s", host);
+    (void)snprintf(oldest->port, sizeof(oldest->port), "%s", port);
+    return oldest;
 }
 
 /* The thread -------------------------------------------------------------- */
@@ -197,7 +182,7 @@ enum dlock_status dlock_lookup(const char *host, const char *port,
     if (name != NULL && failure == 0)
         return DLOCK_OK;
     return dlock_error_set(DLOCK_UNREACHABLE, "look up %.100s: %s", host,
-                           name == NULL ? "no memory, or too many at once"
+                           name == NULL                ? "too many at once"
                            : failure == EAI_INPROGRESS ? strerror(ETIMEDOUT)
                                                        : gai_strerror(failure));
 }

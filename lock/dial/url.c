@@ -3,6 +3,7 @@
  * in a url that nobody understands, nobody can tell where the password is.
  */
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,31 +58,24 @@ static bool put(const char *text, char *field, size_t size)
     return true;
 }
 
-static int digit(char byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    byte |= 'a' ^ 'A';
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
 /* With %XX decoded; may be empty. %00 would end the text too early. */
 static bool decode(const char *text, char *field, size_t size)
 {
     size_t used = 0;
 
     for (; *text != '\0'; text++) {
-        int byte = (unsigned char)*text;
+        char byte = *text;
 
         if (byte == '%') {
-            if (digit(text[1]) < 0 || digit(text[2]) < 0)
+            if (!isxdigit((unsigned char)text[1]) ||
+                !isxdigit((unsigned char)text[2]))
                 return false;
-            byte = digit(text[1]) * 16 + digit(text[2]);
+            byte = (char)strtol((char[]){text[1], text[2], '\0'}, NULL, 16);
             text += 2;
         }
         if (byte == '\0' || used + 1 >= size)
             return false;
-        field[used++] = (char)byte;
+        field[used++] = byte;
     }
     field[used] = '\0';
     return true;
@@ -99,14 +93,6 @@ static bool parse_database(const char *text, struct dlock_address *address)
 {
     address->database = (unsigned)strtoul(text, NULL, 10);
     return is_number(text, DATABASE_DIGITS_MAX);
-}
-
-/* "/DB" at its end, if there is one. */
-static bool take_database(char *text, struct dlock_address *address)
-{
-    const char *database = cut_last(text, '/');
-
-    return database == NULL || parse_database(database, address);
 }
 
 /* "[USER:PASSWORD@]" at its beginning, before the first comma: a password may have any
@@ -185,12 +171,6 @@ static bool parse_query(char *query, struct dlock_address *address)
     return true;
 }
 
-/* "?ca=FILE..." at its end, without the login: a password may have a '?' in it. */
-static bool take_files(char *text, struct dlock_address *address)
-{
-    return !address->tls || parse_query(cut_first(text, '?'), address);
-}
-
 const char *dlock_address_next(const char *places, const char *port,
                                struct dlock_address *address)
 {
@@ -223,30 +203,30 @@ static bool parse_hosts(const char *hosts, const char *port,
     return false;
 }
 
-/* "[USER:PASSWORD@]HOST[:PORT][/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
-static bool parse_tcp(char *text, struct dlock_address *address)
+/* "[USER:PASSWORD@]HOST[:PORT][/DB][?FILES]"; of a cluster with more hosts; BY_SENTINELS
+ * "HOSTS/NAME[/DB]". A name is sent as one word. The login goes first: a password may
+ * have a '?' in it. */
+static bool parse_servers(char *text, bool by_sentinels,
+                          struct dlock_address *address)
 {
-    if (!take_login(&text, address) || !take_files(text, address) ||
-        !take_database(text, address))
+    static const char name_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+                                     "abcdefghijklmnopqrstuvwxyz";
+    char *name = NULL, *database;
+
+    if (!take_login(&text, address) ||
+        (address->tls && !parse_query(cut_first(text, '?'), address)))
         return false;
+    if (by_sentinels && (name = cut_first(text, '/')) == NULL)
+        return false;
+    database = cut_last(by_sentinels ? name : text, '/');
+    if (database != NULL && !parse_database(database, address))
+        return false;
+    if (by_sentinels)
+        return parse_hosts(text, DLOCK_PORT_SENTINEL, address) &&
+               put(name, address->primary, sizeof(address->primary)) &&
+               strspn(name, name_bytes) == strlen(name);
     return address->cluster ? parse_hosts(text, DLOCK_PORT_SERVER, address)
                             : parse_place(text, DLOCK_PORT_SERVER, address);
-}
-
-/* "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". A name is sent as one word. */
-static bool parse_sentinel(char *hosts, struct dlock_address *address)
-{
-    char *name;
-
-    if (!take_login(&hosts, address))
-        return false;
-    name = cut_first(hosts, '/');
-    return name != NULL && take_files(name, address) &&
-           take_database(name, address) &&
-           parse_hosts(hosts, DLOCK_PORT_SENTINEL, address) &&
-           put(name, address->primary, sizeof(address->primary)) &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                        "0123456789.-_") == strlen(name);
 }
 
 /* Any path that fits into a socket address: the narrower of the two. */
@@ -311,10 +291,10 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
     if (begins(text, LOCAL))
         good = parse_unix(text + strlen(LOCAL), address);
     else if (take_scheme(&text, "sentinel", address))
-        good = parse_sentinel(text, address);
+        good = parse_servers(text, true, address);
     else if (take_scheme(&text, "redis", address) ||
              (address->cluster = take_scheme(&text, "cluster", address)))
-        good = parse_tcp(text, address);
+        good = parse_servers(text, false, address);
     return good ? end : NULL;
 }
 

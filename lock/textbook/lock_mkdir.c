@@ -80,10 +80,8 @@ static void make_path(const struct base *base, const char *name,
                        *name);
 }
 
-/* Steps: each gives 0, or an errno and nothing has happened ------------------------- */
-
-/* With the base, if need be. */
-static int make(const struct base *base, const char *path)
+/* Makes the base, if need be. 0 or an errno. */
+static int make_base(const struct base *base)
 {
     struct stat found;
 
@@ -93,29 +91,25 @@ static int make(const struct base *base, const char *path)
     if (base->ours && (lstat(base->path, &found) < 0 ||
                        !S_ISDIR(found.st_mode) || found.st_uid != geteuid()))
         return EPERM;
-    return mkdir(path, 0700) == 0 ? 0 : errno;
+    return 0;
 }
 
-/* Also the one that somebody else has made: a directory does not tell. */
-static int take_away(const struct base *base, const char *path)
+static int make(const char *path)
 {
-    (void)base;
-    return rmdir(path) == 0 ? 0 : errno;
+    return mkdir(path, 0700);
 }
 
-static int look(const struct base *base, const char *path)
+static int look(const char *path)
 {
     struct stat found;
 
-    (void)base;
-    return lstat(path, &found) == 0 ? 0 : errno;
+    return lstat(path, &found);
 }
 
-/* ANSWER is what the errno NO stands for. */
-static enum dlock_status
-do_step(const struct dlock_attempt *attempt, const char *step,
-        int (*act)(const struct base *base, const char *path), int no,
-        enum dlock_status answer)
+/* A step is one CALL to the kernel. ANSWER is what the errno NO stands for. */
+static enum dlock_status do_step(const struct dlock_attempt *attempt,
+                                 const char *step, int (*call)(const char *),
+                                 int no, enum dlock_status answer)
 {
     const struct base *base = attempt->session->client->own;
     char path[PATH_BYTES_MAX + 1];
@@ -127,7 +121,9 @@ do_step(const struct dlock_attempt *attempt, const char *step,
     if (status != DLOCK_OK)
         return status;
     make_path(base, attempt->name, path);
-    failure = act(base, path);
+    failure = call == make ? make_base(base) : 0;
+    if (failure == 0 && call(path) != 0)
+        failure = errno;
     if (failure != 0) {
         reply = strerror(failure);
         status = failure == no ? answer : DLOCK_UNREACHABLE;
@@ -137,16 +133,15 @@ do_step(const struct dlock_attempt *attempt, const char *step,
     return dlock_step_end(attempt, step, reply, status);
 }
 
-/* The strategy's functions -------------------------------------------------- */
-
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     return do_step(attempt, "mkdir", make, EEXIST, DLOCK_BUSY);
 }
 
+/* Also a directory that somebody else has made: it does not tell. */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    return do_step(attempt, "rmdir", take_away, ENOENT, DLOCK_LOST);
+    return do_step(attempt, "rmdir", rmdir, ENOENT, DLOCK_LOST);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,

@@ -16,23 +16,23 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "lock/core/client.h"
 #include "lock/core/net.h"
 
-struct dlock_tls {
-    SSL *ssl;
-    int fd;
-};
+/* struct dlock_tls is the SSL itself. */
+static SSL *ssl_of(struct dlock_tls *tls)
+{
+    return (SSL *)tls;
+}
 
-/* The way to the socket ------------------------------------------------------ */
+/* The way to the socket, whose number is the BIO's data -------------------------- */
 
 static int fd_of(BIO *bio)
 {
-    return ((struct dlock_tls *)BIO_get_data(bio))->fd;
+    return (int)(intptr_t)BIO_get_data(bio);
 }
 
 /* N bytes have gone through: 1; or none for now, and WAY, reading or writing, is to be
@@ -80,18 +80,17 @@ static void make_method(void)
     (void)BIO_meth_set_ctrl(method, bio_ctrl);
 }
 
-static BIO *make_bio(struct dlock_tls *tls)
+static BIO *make_bio(int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    BIO *bio = NULL;
+    BIO *bio;
 
     (void)pthread_once(&once, make_method);
-    if (method != NULL)
-        bio = BIO_new(method);
-    if (bio == NULL)
-        return NULL;
-    BIO_set_data(bio, tls);
-    BIO_set_init(bio, 1);
+    bio = method != NULL ? BIO_new(method) : NULL;
+    if (bio != NULL) {
+        BIO_set_data(bio, (void *)(intptr_t)fd);
+        BIO_set_init(bio, 1);
+    }
     return bio;
 }
 
@@ -143,45 +142,40 @@ static bool expect(SSL *ssl, const char *host)
            SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
+/* Its way to the socket goes with it; NULL is fine. */
 static void end(struct dlock_tls *tls)
 {
-    SSL_free(tls->ssl); /* NULL is fine; its way to the socket goes with it */
-    free(tls);
+    SSL_free(ssl_of(tls));
 }
 
 static struct dlock_tls *begin(const struct dlock_address *address, int fd)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    struct dlock_tls *tls = calloc(1, sizeof(*tls));
+    bool has_memory = ctx != NULL, good = has_memory;
     BIO *bio = NULL;
+    SSL *ssl = NULL;
 
-    if (ctx == NULL || tls == NULL)
-        goto err_no_memory;
-    (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
-    (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    if (!read_files(ctx, address))
-        goto err_after_alloc;
-    tls->fd = fd;
-    tls->ssl = SSL_new(ctx);
-    if (tls->ssl != NULL)
-        bio = make_bio(tls);
-    if (bio == NULL)
-        goto err_no_memory;
-    SSL_set_bio(tls->ssl, bio, bio);
-    SSL_set_connect_state(tls->ssl);
-    if (!expect(tls->ssl, address->host))
-        goto err_no_memory;
+    if (good) {
+        (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+        (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
+        (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        good = read_files(ctx, address);
+    }
+    if (good && (ssl = SSL_new(ctx)) != NULL)
+        bio = make_bio(fd);
+    if (bio != NULL) {
+        SSL_set_bio(ssl, bio, bio);
+        SSL_set_connect_state(ssl);
+    }
+    if (good)
+        good = has_memory = bio != NULL && expect(ssl, address->host);
+    if (!has_memory)
+        (void)failed("out of memory");
     SSL_CTX_free(ctx);
-    return tls;
-
-err_no_memory:
-    (void)failed("out of memory");
-err_after_alloc:
-    if (tls != NULL)
-        end(tls);
-    SSL_CTX_free(ctx);
+    if (good)
+        return (struct dlock_tls *)ssl;
+    SSL_free(ssl);
     return NULL;
 }
 
@@ -194,12 +188,12 @@ static enum dlock_status shake(struct dlock_tls *tls)
 
     ERR_clear_error();
     errno = 0;
-    done = SSL_do_handshake(tls->ssl);
+    done = SSL_do_handshake(ssl_of(tls));
     if (done == 1)
         return DLOCK_OK;
-    if (SSL_get_error(tls->ssl, done) == SSL_ERROR_WANT_READ)
+    if (SSL_get_error(ssl_of(tls), done) == SSL_ERROR_WANT_READ)
         return DLOCK_BUSY;
-    verdict = SSL_get_verify_result(tls->ssl);
+    verdict = SSL_get_verify_result(ssl_of(tls));
     if (verdict == X509_V_OK)
         return failed(errno == 0 ? "the server closed" : "handshake");
     ERR_clear_error();
@@ -209,12 +203,12 @@ static enum dlock_status shake(struct dlock_tls *tls)
 }
 
 /* A result as of the socket. 0 = closed, with or without a farewell. */
-static ssize_t result(struct dlock_tls *tls, int good, size_t n)
+static ssize_t result(struct dlock_tls *tls, int good, const size_t *n)
 {
-    int why = good == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, good);
+    int why = good == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_of(tls), good);
 
     if (why == SSL_ERROR_NONE)
-        return (ssize_t)n;
+        return (ssize_t)*n;
     ERR_clear_error();
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
         errno = EAGAIN;
@@ -226,25 +220,22 @@ static ssize_t result(struct dlock_tls *tls, int good, size_t n)
 static ssize_t send_tls(struct dlock_tls *tls, const char *bytes, size_t len)
 {
     size_t n = 0;
-    int good;
 
     ERR_clear_error();
     errno = 0;
-    good = SSL_write_ex(tls->ssl, bytes, len, &n);
-    return result(tls, good, n);
+    return result(tls, SSL_write_ex(ssl_of(tls), bytes, len, &n), &n);
 }
 
 static ssize_t receive(struct dlock_tls *tls, char *bytes, size_t size,
                        bool peek)
 {
     size_t n = 0;
-    int good;
 
     ERR_clear_error();
     errno = 0;
-    good = peek ? SSL_peek_ex(tls->ssl, bytes, size, &n)
-                : SSL_read_ex(tls->ssl, bytes, size, &n);
-    return result(tls, good, n);
+    return result(
+        tls, (peek ? SSL_peek_ex : SSL_read_ex)(ssl_of(tls), bytes, size, &n),
+        &n);
 }
 
 static const struct dlock_tls_kind kind = {
