@@ -1,13 +1,10 @@
 /*
- * Clients and sessions: making them and taking them down. It stands above all folders
- * of the library, because it puts them together: what sessions do is in core/session.c,
- * how they wait in core/wait.c, the list of locks in core/strategies.c.
+ * Clients and sessions: making them and taking them down. It stands above all folders of
+ * the library, because it puts them together. A client owns what its sessions share: the
+ * watchdog, the subscriber, and the random half of their owner ids. Nothing here connects.
  *
- * A client owns what its sessions share: the watchdog, the subscriber, and the
- * random half of their owner ids. Nothing here connects.
- *
- * A child of fork(2) has copies of all this, and of the connections, but not of
- * the threads. What it sent would go out in the parent's name; so it is refused.
+ * A child of fork(2) has copies of all this, and of the connections, but not of the
+ * threads. What it sent would go out in the parent's name; so it is refused.
  */
 #include "lock/dlock.h"
 
@@ -135,52 +132,52 @@ static enum dlock_status open_watchdog(struct dlock *client)
     return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 }
 
+static enum dlock_status open_client(struct dlock *client,
+                                     const struct dlock_options *options)
+{
+    enum dlock_status status;
+
+    client->forks = dlock_forks();
+    client->clock =
+        options->clock != NULL ? options->clock : dlock_clock_default();
+    status = configure(client, options);
+    if (status == DLOCK_OK) {
+        make_id(client);
+        if (options->label != NULL)
+            make_label(client, options->label);
+        status = open_watchdog(client);
+    }
+    if (status != DLOCK_OK)
+        return status;
+    if (client->strategy->open != NULL)
+        status = client->strategy->open(client);
+    client->url = NULL;
+    if (status == DLOCK_OK && (client->async = dlock_async_open()) == NULL) {
+        status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+        if (client->strategy->close != NULL)
+            client->strategy->close(client);
+    }
+    if (status != DLOCK_OK)
+        close_watchdog(client);
+    return status;
+}
+
 enum dlock_status dlock_open(const struct dlock_options *options,
                              struct dlock **client, struct dlock_error *error)
 {
-    enum dlock_status status;
     struct dlock *made = NULL;
+    enum dlock_status status;
 
-    if (options == NULL || client == NULL) {
+    if (options == NULL || client == NULL)
         status = dlock_error_set(DLOCK_MISUSE, "no options");
-        goto err_after_alloc;
-    }
-    made = calloc(1, sizeof(*made));
-    if (made == NULL || !dlock_forks_watch()) {
+    else if (!dlock_forks_watch() || !(made = calloc(1, sizeof(*made))))
         status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
-        goto err_after_alloc;
-    }
-    made->forks = dlock_forks();
-    made->clock =
-        options->clock != NULL ? options->clock : dlock_clock_default();
-    status = configure(made, options);
-    if (status != DLOCK_OK)
-        goto err_after_alloc;
-    make_id(made);
-    if (options->label != NULL)
-        make_label(made, options->label);
-    status = open_watchdog(made);
-    if (status != DLOCK_OK)
-        goto err_after_alloc;
-    if (made->strategy->open != NULL)
-        status = made->strategy->open(made);
-    if (status != DLOCK_OK)
-        goto err_after_watchdog;
-    made->url = NULL;
-    made->async = dlock_async_open();
-    if (made->async == NULL)
-        goto err_after_strategy;
-    *client = made;
-    return dlock_error_report(error, DLOCK_OK, "open");
-
-err_after_strategy:
-    status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    if (made->strategy->close != NULL)
-        made->strategy->close(made);
-err_after_watchdog:
-    close_watchdog(made);
-err_after_alloc:
-    free(made);
+    else
+        status = open_client(made, options);
+    if (status == DLOCK_OK)
+        *client = made;
+    else
+        free(made);
     return dlock_error_report(error, status, "open");
 }
 

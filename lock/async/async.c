@@ -1,16 +1,14 @@
 /*
- * Asynchronous calls, and the threads that carry them out. An acquire that is told no
- * gives its thread back and is parked, with its wake-up armed and the end of its pause
- * noted: whichever comes first makes it ready for the next try. So a thousand that wait
- * need no more threads than a few, because a try takes one round trip and never waits
- * for a holder.
+ * Asynchronous calls, and the threads that carry them out. An acquire that is told no gives
+ * its thread back and is parked, with its wake-up armed and the end of its pause noted:
+ * whichever comes first makes it ready for the next try. So a thousand that wait need a few
+ * threads, because a try takes one round trip and never waits for a holder.
  *
- * Releases are taken before acquires: they are what others wait for.
+ * Releases are taken before acquires: they are what others wait for. One idle thread
+ * watches the pauses, the others sleep until there is a job.
  *
- * One idle thread watches the pauses, the others sleep until there is a job.
- *
- * A job is its session's from its call until its callback begins. While a
- * callback runs, the session may begin its next one: so a session counts them.
+ * A job is its session's from its call until its callback begins. While a callback runs,
+ * the session may begin its next one: so a session counts them.
  *
  * The mutex is never held while a strategy is called, since strategies call back
  * (told) with theirs.

@@ -1,11 +1,8 @@
 /*
- * The default clock, and waiting with it.
- *
- * Why no wall clock: one that an operator or NTP sets back makes a lease look
- * longer than the server keeps it, and two holders meet. CLOCK_BOOTTIME may run a
- * little fast or slow, but nobody sets it. And it goes on while the host is
- * suspended, as the server does, which ends leases meanwhile; CLOCK_MONOTONIC
- * would stand still, and its holder wake up with all of an old lease.
+ * The default clock, and waiting with it. A wall clock that is set back would make a lease
+ * look longer than the server keeps it, and two holders meet. Nobody sets CLOCK_BOOTTIME,
+ * and it goes on while the host is suspended, as the server does, which ends leases
+ * meanwhile; CLOCK_MONOTONIC would stand still, and its holder wake up with an old lease.
  */
 #include "lock/core/clock.h"
 

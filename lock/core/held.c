@@ -1,17 +1,14 @@
 /*
- * See held.h. The watchdog is one thread and one connection for all renewals.
+ * See held.h. The watchdog is one thread and one connection for all renewals. All leases
+ * that are due go in one pipeline, so that renewing a thousand locks takes some sixteen
+ * round trips. A lease is renewed every third of its length: two renewals may fail before
+ * it ends. Renewal never makes a lost lock ours again: the command asks for the owner
+ * first, and a grant once found lost stays lost.
  *
- * All leases that are due go in one pipeline, so that renewing a thousand locks takes
- * some sixteen round trips. A lease is renewed every third of its length: two renewals
- * may fail before it ends. Renewal never makes a lost lock ours again: the command asks
- * for the owner first, and a grant once found lost stays lost.
- *
- * The thread sleeps until the next renewal is due, and is woken only for an earlier one.
- *
- * The mutex is never held while a command is on its way. The holds of a pass are
- * marked instead, and a thread that ends the renewal of a marked hold waits until the
- * pass has its answers. The hook comes later, because it may want a mutex that is held
- * by the thread that gives back.
+ * The mutex is never held while a command is on its way. The holds of a pass are marked
+ * instead, and a thread that ends the renewal of a marked hold waits until the pass has its
+ * answers. The hook comes later, because it may want a mutex that is held by the thread
+ * that gives back.
  */
 #include "lock/core/held.h"
 

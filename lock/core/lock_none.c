@@ -1,11 +1,7 @@
 /*
- * none: no lock at all.
- *
- * Guarantees nothing: everybody is let in at once.
- *
- * The failure it is here to show is the oversell itself. Every other strategy
- * is measured against it, for safety as for speed, so it is a strategy like any
- * other and not an "if" somewhere.
+ * none: no lock at all. Everybody is let in at once, and the oversell is what it is here to
+ * show. Every other strategy is measured against it, for safety as for speed, so it is a
+ * strategy like any other and not an "if" somewhere.
  */
 #include "lock/core/client.h"
 

@@ -4,18 +4,16 @@
  * Guarantees that one session of this process at a time holds a name, and that
  * only it can release it. Waiters sleep and are woken.
  *
- * Does not know of any other process: two instances of a service each have
- * their own mutex, and sell the same piece twice. That is the failure it is
- * here to show; it passes every test that a single instance is put to.
+ * Does not know of any other process: two instances of a service sell the same piece twice.
+ * That is the failure it is here to show; it passes every test of a single instance.
  *
- * It has no lease. A session that is closed without a release leaves the name
- * locked, as the thread that died in the critical section would: a mutex lives
- * exactly as long as its process. A child of fork(2) is another process, in which
- * every name is free.
+ * It has no lease: a session that is closed without a release leaves the name locked, for
+ * as long as the process lives. In a child of fork(2) every name is free.
  */
 #include "lock/core/client.h"
 
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +21,13 @@
 
 TAILQ_HEAD(waiter_list, waiter);
 
-/* A name that is held or waited for; the table forgets the others. */
+/* A name that is held or waited for; the table forgets the others. NAME comes first, so
+ * that the tree finds a place by it. */
 struct place {
-    LIST_ENTRY(place) link; /* of its bucket */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
     unsigned waiters_n;
     struct waiter_list armed; /* who is to be told, the oldest first */
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
-    char name[DLOCK_NAME_BYTES_MAX + 1];
 };
 
 struct waiter {
@@ -39,43 +37,29 @@ struct waiter {
     TAILQ_ENTRY(waiter) link; /* valid while the call is there */
 };
 
-enum { BUCKETS_N = 256 };
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(bucket, place) buckets[BUCKETS_N]; /* guarded by mutex */
+static void *places; /* a tree of tsearch(3); guarded by mutex */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
 
 /* Waiters of the parent's stay: they may be on the stack of a thread that is gone. */
 static void forget_parents(void)
 {
-    for (size_t i = 0; i < BUCKETS_N; i++)
-        while (!LIST_EMPTY(&buckets[i])) {
-            struct place *gone = LIST_FIRST(&buckets[i]);
-
-            LIST_REMOVE(gone, link);
-            free(gone);
-        }
+    tdestroy(places, free);
+    places = NULL;
 }
 
 const struct dlock_shared dlock_process_shared = {&mutex, forget_parents};
 
-/* FNV-1a. Where a name's chain starts. */
-static struct bucket *bucket_of(const char *name)
-{
-    uint32_t hash = 2166136261u;
-
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return &buckets[hash % BUCKETS_N];
-}
-
-/* With the mutex, as all that touches the table. */
+/* With the mutex, as all that touches the tree. */
 static struct place *find(const char *name)
 {
-    struct place *each = LIST_FIRST(bucket_of(name));
+    void *found = tfind(name, &places, compare_names);
 
-    while (each != NULL && strcmp(each->name, name) != 0)
-        each = LIST_NEXT(each, link);
-    return each;
+    return found == NULL ? NULL : *(struct place **)found;
 }
 
 /* The place, made if need be; NULL: no memory. */
@@ -90,8 +74,10 @@ static struct place *need(const char *name)
         return NULL;
     TAILQ_INIT(&place->armed);
     (void)snprintf(place->name, sizeof(place->name), "%s", name);
-    LIST_INSERT_HEAD(bucket_of(name), place, link);
-    return place;
+    if (tsearch(place, &places, compare_names) != NULL)
+        return place;
+    free(place);
+    return NULL;
 }
 
 /* Forgets a place that nobody holds or waits for. */
@@ -99,7 +85,7 @@ static void forget(struct place *place)
 {
     if (place->owner[0] != '\0' || place->waiters_n > 0)
         return;
-    LIST_REMOVE(place, link);
+    (void)tdelete(place, &places, compare_names);
     free(place);
 }
 
@@ -212,17 +198,21 @@ static void unwatch(void *watched, uint64_t free_ms)
     free(waiter);
 }
 
+static void tell_all(const void *node, VISIT visit, void *ctx)
+{
+    (void)ctx;
+    while ((visit == preorder || visit == leaf) &&
+           tell_one(*(struct place *const *)node))
+        continue;
+}
+
 /* Wakes the waiters of other clients as well; they look, and sleep on. */
 static void wake_all(struct dlock *client)
 {
-    struct place *each;
     DLOCK_LOCKED(&mutex);
 
     (void)client;
-    for (size_t i = 0; i < BUCKETS_N; i++)
-        LIST_FOREACH(each, &buckets[i], link)
-            while (tell_one(each))
-                continue;
+    twalk_r(places, tell_all, NULL);
 }
 
 const struct dlock_strategy dlock_strategy_process = {

@@ -1,20 +1,15 @@
 /*
- * Sockets with deadlines.
+ * Sockets with deadlines. hiredis does not connect, send or receive, because its 0.14
  *
- * Why not let hiredis connect, read and write? Because of five things that its
- * 0.14 cannot do, and that a lock needs:
- *
- *   - It writes with write(), so a server that closes the connection kills the
- *     host program with SIGPIPE. A library may neither do that nor change the
- *     host's signal handling; send() with MSG_NOSIGNAL does neither.
- *   - Its timeout is per read(). A server that trickles bytes stretches it
- *     without end; here a whole reply has one deadline.
- *   - It does not say whether a failed command left this host. For a lock that
- *     is the difference between "not held" and "may be held".
- *   - Its sockets are inherited by child processes, which would keep the
- *     connections of a dead client open.
- *   - It looks names up for as long as that takes, and gives all the time to
- *     the first address of a name (dial/).
+ *   - writes with write(), so that a server which closes kills the host program with
+ *     SIGPIPE; send() with MSG_NOSIGNAL does not;
+ *   - has a timeout for each read(), which a server that trickles bytes stretches without
+ *     end; here a whole reply has one deadline;
+ *   - does not say whether a failed command left this host: the difference between "not
+ *     held" and "may be held";
+ *   - lets child processes inherit its sockets, which keeps a dead client's connections;
+ *   - looks names up for as long as that takes, and gives all the time to the first
+ *     address of a name (dial/).
  */
 #include "lock/core/net.h"
 

@@ -4,9 +4,8 @@
  *     acquire   reserve the grant - try and wait (wait.c) - add it, renewed from now on
  *     release   end its renewal - release
  *
- * Renewal ends before the release is sent, not after its reply: if the reply
- * never comes, a renewal still running would hold the lock for ever. Ending it
- * costs nothing, since two thirds of the lease are left at that point.
+ * Renewal ends before the release is sent, because without a reply a renewal that runs
+ * would hold the lock for ever; and two thirds of the lease are left at that point.
  */
 #include <pthread.h>
 #include <stdio.h>

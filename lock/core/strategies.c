@@ -1,11 +1,8 @@
 /*
- * The table of contents: which locks there are, in the order in which one should
- * meet them, from no lock to the complete one; and which of them are in this
- * program.
- *
- * This library has those that one may rely on for what they claim, and two for
- * the time before there is a Redis: none and process. The others are in
- * libraries of their own, so that a program has what it asked for.
+ * The table of contents: which locks there are, in the order in which one should meet them,
+ * from no lock to the complete one; and which of them are in this program. This library has
+ * those that one may rely on for what they claim, and two for the time before there is a
+ * Redis; the others are in libraries of their own, so that a program has what it asked for.
  */
 
 #include <string.h>
@@ -40,37 +37,21 @@ static const char sql[] = "link libdlock-sql, register dlock_sql_strategies";
 static const char zk[] = "link libdlock-zk, register dlock_zk_strategies";
 
 static const struct {
-    const char *name;
     const char *where;
+    const char *names[16];
 } contents[] = {
-    {"none", core},
-    {"process", core},
-    {"mkdir", textbook},
-    {"setnx", textbook},
-    {"setnx-finally", textbook},
-    {"setnx-expire", textbook},
-    {"setnx-expire-lua", textbook},
-    {"set-nx-px", textbook},
-    {"token-thread", textbook},
-    {"token", textbook},
-    {"token-lua", textbook},
-    {"guard-thread", textbook},
-    {"watchdog", textbook},
-    {"reentrant-local", textbook},
-    {"reentrant-broken", textbook},
-    {"reentrant", textbook},
-    {"spin", textbook},
-    {"redisson", core},
-    {"fair", core},
-    {"multi", quorum},
-    {"redlock", quorum},
-    {"recorded", textbook},
-    {"sql-table", sql},
-    {"sql-row", sql},
-    {"zk", zk},
-    {"zk-fair", zk},
-    {"fenced", core},
-    {"fenced-late", textbook},
+    {core, {"none", "process"}},
+    {textbook,
+     {"mkdir", "setnx", "setnx-finally", "setnx-expire", "setnx-expire-lua",
+      "set-nx-px", "token-thread", "token", "token-lua", "guard-thread",
+      "watchdog", "reentrant-local", "reentrant-broken", "reentrant", "spin"}},
+    {core, {"redisson", "fair"}},
+    {quorum, {"multi", "redlock"}},
+    {textbook, {"recorded"}},
+    {sql, {"sql-table", "sql-row"}},
+    {zk, {"zk", "zk-fair"}},
+    {core, {"fenced"}},
+    {textbook, {"fenced-late"}},
 };
 
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
@@ -116,20 +97,22 @@ const struct dlock_strategy *dlock_strategy_called(const char *name)
 const char *dlock_strategy_where(const char *name)
 {
     for (size_t i = 0; i < CONTENTS_N; i++)
-        if (strcmp(contents[i].name, name) == 0)
-            return contents[i].where;
+        for (size_t j = 0; contents[i].names[j] != NULL; j++)
+            if (strcmp(contents[i].names[j], name) == 0)
+                return contents[i].where;
     return NULL;
 }
 
 const struct dlock_strategy_info *dlock_strategy_info(size_t index)
 {
-    for (size_t i = 0; i < CONTENTS_N; i++) {
-        const struct dlock_strategy *strategy =
-            dlock_strategy_called(contents[i].name);
+    for (size_t i = 0; i < CONTENTS_N; i++)
+        for (size_t j = 0; contents[i].names[j] != NULL; j++) {
+            const struct dlock_strategy *strategy =
+                dlock_strategy_called(contents[i].names[j]);
 
-        if (strategy != NULL && index-- == 0)
-            return &strategy->info;
-    }
+            if (strategy != NULL && index-- == 0)
+                return &strategy->info;
+        }
     /* Locks of somebody's own come last. */
     for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
         for (size_t j = 0; sets[i]->all[j] != NULL; j++)

@@ -1,25 +1,21 @@
 /*
  * Waiting for a lock.
  *
- * There are two ways. Strategies that can wake a waiter do so: try, subscribe,
- * try AGAIN, and only then sleep, because a release between the first try and
- * the subscription told nobody. The sleep ends at a wake-up, or when the
- * holder's lease would run out, since the dead do not publish.
+ * Strategies that can wake a waiter do so: try, subscribe, try AGAIN, and only then sleep,
+ * because a release between the first try and the subscription told nobody. The sleep ends
+ * at a wake-up, or when the holder's lease would run out, since the dead do not publish.
  *
- * All others are polled. A lock that is a bare key tells nobody that it has gone;
- * looking again and again is all that its waiters can do. They pay for it twice: in
- * commands per second that do nothing, and in fairness, since the one that happens
- * to look next gets it. The pause between two looks is random, so that waiters that
- * started together do not stay in step.
+ * All others are polled: a lock that is a bare key tells nobody that it has gone. That
+ * costs commands that do nothing, and fairness, since the one that happens to look next
+ * gets it. The pause between two looks is random, so that waiters do not stay in step.
  *
- * A server that does not answer, or refuses, is waited for as well, whatever the
- * reason: it may be back within the wait, or somebody may repair what is wrong.
+ * A server that does not answer, or refuses, is waited for as well, whatever the reason.
  * The pauses grow, and are random, since everybody comes back at once.
  *
- * A try without an answer may have got the lock. The next one has the same number,
- * by which the server knows it for a copy, and says what came of the first; so the
- * grant counts from the first one. When all is over without a grant, a withdraw
- * takes back what the server may have granted.
+ * A try without an answer may have got the lock. The next one has the same number, by which
+ * the server knows it for a copy, and says what came of the first; so the grant counts from
+ * the first one. When all is over without a grant, a withdraw takes back what the server may
+ * have granted.
  */
 #include "lock/core/wait.h"
 

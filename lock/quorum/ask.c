@@ -1,14 +1,11 @@
 /*
- * Asking several servers at once: for each server in turn the hook and the sending,
- * then one poll over all of them, and over the connections under way, until everybody
- * has answered, enough have, or time is up.
+ * Asking several servers at once: for each server in turn the hook and the sending, then
+ * one poll over all of them, and over the connections under way, until everybody has
+ * answered, enough have, or time is up. A server that has not answered by then loses its
+ * connection, because its late reply must not answer the next question.
  *
- * A server that has not answered by then loses its connection, because its late
- * reply must not answer the next question.
- *
- * Why the rest gets some more time after the decision: a server that is merely
- * a little slower than its neighbours would else be cut off each time, and
- * connected to anew, and never be one of those that count.
+ * The rest gets some more time after the decision, because a server that is a little slower
+ * than its neighbours would be cut off each time, and never be one of those that count.
  */
 #include "lock/quorum/quorum.h"
 

@@ -1,23 +1,21 @@
 /*
  * multi: one lock on all of N independent Redis servers.
  *
- * Guarantees what redisson does (X C A P R L N W), also if servers lose their data:
- * as long as one of them still knows the holder, nobody else can get all of them.
- * So a failover that promotes a stale copy does not let a second holder in.
+ * Guarantees what redisson does (X C A P R L N W), also if servers lose their data: as long
+ * as one of them still knows the holder, nobody else can get all of them. So a failover that
+ * promotes a stale copy does not let a second holder in.
  *
- * Does not guarantee that it is to be had: with one server down nobody gets it
- * (M only in this half). Nor an order (F), nor, without tokens, that a late
- * holder does not write (S). Tokens are given if the terms ask; quorum.c tells
- * why they rise.
+ * Does not guarantee that it is to be had: with one server down nobody gets it (M only in
+ * this half). Nor an order (F), nor, without tokens, that a late holder does not write (S).
+ * Tokens are given if the terms ask (quorum.c).
  *
- * The failure that it is here to show is the half-taken lock. The servers are
- * taken one after the other, in an order that is the same for all clients,
- * whatever their urls say: so of two that want it, one has the first server,
- * and the other holds nothing while it waits. In any other order each may hold
- * a part and wait for the rest for ever. What was taken is given back, last
- * first, as soon as one server says no; and a release goes on to the others
- * when one of them fails. There is one end of the lease for all: that of the
- * server that was asked first, and a bit before it, since clocks drift.
+ * The failure that it is here to show is the half-taken lock. The servers are taken one after
+ * the other, in an order that is the same for all clients: so of two that want it, one has the
+ * first server, and the other holds nothing while it waits. In any other order each may hold
+ * a part and wait for the rest for ever. What was taken is given back, last first, as soon as
+ * one server says no; and a release goes on to the others when one of them fails. There is
+ * one end of the lease for all: that of the server that was asked first, and a bit before it,
+ * since clocks drift.
  */
 #include "lock/quorum/quorum.h"
 

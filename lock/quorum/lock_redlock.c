@@ -1,27 +1,23 @@
 /*
  * redlock: one lock on more than half of N independent Redis servers.
  *
- * Guarantees what redisson does (X C A P R L N W), and with fewer than half of the
- * servers down or hung it goes on, and still excludes (M): any two majorities have
- * a server in common. Grants are counted 1 % and 2 ms shorter than the lease
- * (struct dlock_strategy: drifts), from before the first server was asked; a grant
- * that is over by then is none.
+ * Guarantees what redisson does (X C A P R L N W), and with fewer than half of the servers
+ * down or hung it goes on, and still excludes (M): any two majorities have a server in common.
+ * Grants are counted 1 % and 2 ms shorter than the lease, from before the first server was
+ * asked; a grant that is over by then is none.
  *
- * A server that was restarted without its data would vote a second time, for
- * somebody else. So it has no vote until it has been up for as long as the
- * longest lease there is (options: longest_lease_ms): whatever it may have voted
- * for has ended by then. It is asked for its age once per connection; a restart
- * breaks the connection. The servers should have no replicas: one that takes
- * over may be behind, which comes to the same. It has no vote until it has been
- * connected to for so long.
+ * A server that was restarted without its data would vote a second time, for somebody else. So
+ * it has no vote until it has been up for as long as the longest lease there is (options:
+ * longest_lease_ms). It is asked for its age once per connection; a restart breaks the
+ * connection. The servers should have no replicas: one that takes over may be behind, and has
+ * no vote until it has been connected to for so long.
  *
- * Does not guarantee an order (F), nor, without tokens, that a late holder does
- * not write (S). Tokens are given if the terms ask; quorum.c tells why they
- * rise.
+ * Does not guarantee an order (F), nor, without tokens, that a late holder does not write (S).
+ * Tokens are given if the terms ask (quorum.c).
  *
- * The failure that it is here to show: time. The servers keep leases, and tell
- * their age, by clocks that can be set. Where somebody sets enough of them
- * forward, two hold the lock. The token is what helps then, not more servers.
+ * The failure that it is here to show: time. The servers keep leases, and tell their age, by
+ * clocks that can be set. Where somebody sets enough of them forward, two hold the lock. The
+ * token is what helps then, not more servers.
  */
 #include "lock/quorum/quorum.h"
 

@@ -1,18 +1,14 @@
 /*
- * A lock on several independent Redis servers: the servers of a client and of a
- * session, asking them, and all but the acquire itself.
+ * A lock on several independent Redis servers: the servers of a client and of a session,
+ * asking them, and all but the acquire itself. A command goes to all servers, word for word:
+ * the same owner, the same number. The servers know nothing of each other.
  *
- * A command goes to all servers, word for word: the same owner, the same number of
- * the attempt. The servers know nothing of each other.
- *
- * Tokens. Each server counts for itself, and the grant's token is the highest
- * count among those that agreed. That alone would not rise: the highest may
- * come from a server that the next holder does not reach. So before a grant
- * counts, its token has to stand on as many servers as have to agree; where the
- * counts differ, it is written back. Two such sets of servers have one in
- * common: there the next holder finds at least this token, and counts on. As
- * with one server, that ends where servers lose their data, which is what the
- * terms' fence_floor is for.
+ * Tokens. Each server counts for itself, and the grant's token is the highest count among
+ * those that agreed. That alone would not rise: the highest may come from a server that the
+ * next holder does not reach. So before a grant counts, its token has to stand on as many
+ * servers as have to agree; where the counts differ, it is written back. Two such sets of
+ * servers have one in common: there the next holder finds at least this token, and counts
+ * on. As with one server, that ends where servers lose their data: see fence_floor.
  */
 #include "lock/quorum/quorum.h"
 
@@ -81,10 +77,21 @@ static enum dlock_status parse_urls(const struct dlock *client,
     return DLOCK_OK;
 }
 
-/*
- * Waiters are woken by the first server alone; while it is away they look by
- * themselves, as they do when it does not tell them.
- */
+/* A wire of OWNER's to each server. */
+static enum dlock_status open_wires(const struct dlock_nodes *nodes,
+                                    struct dlock_asked asked[],
+                                    const char *owner)
+{
+    for (size_t i = 0; i < nodes->n; i++) {
+        asked[i].wire = dlock_wire_open(&nodes->configs[i], owner);
+        if (asked[i].wire == NULL)
+            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    }
+    return DLOCK_OK;
+}
+
+/* Waiters are woken by the first server alone; while it is away they look by themselves,
+ * as they do when it does not tell them. */
 enum dlock_status dlock_quorum_open(struct dlock *client, bool majority)
 {
     struct dlock_nodes *nodes = calloc(1, sizeof(*nodes));
@@ -93,27 +100,20 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority)
     if (nodes == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     status = parse_urls(client, nodes);
-    if (status != DLOCK_OK)
-        goto err_after_alloc;
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
     client->wire.address = nodes->configs[0].address;
-    status = dlock_wakeup_open(client);
-    if (status != DLOCK_OK)
-        goto err_after_alloc;
-    client->own = nodes;
-    for (size_t i = 0; i < nodes->n; i++) {
-        nodes->renewers[i].answers = nodes->renewals[i];
-        nodes->renewers[i].wire =
-            dlock_wire_open(&nodes->configs[i], "watchdog");
-        if (nodes->renewers[i].wire == NULL) {
-            dlock_quorum_close(client);
-            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-        }
+    if (status == DLOCK_OK)
+        status = dlock_wakeup_open(client);
+    if (status != DLOCK_OK) {
+        free(nodes);
+        return status;
     }
-    return DLOCK_OK;
-
-err_after_alloc:
-    free(nodes);
+    client->own = nodes;
+    for (size_t i = 0; i < nodes->n; i++)
+        nodes->renewers[i].answers = nodes->renewals[i];
+    status = open_wires(nodes, nodes->renewers, "watchdog");
+    if (status != DLOCK_OK)
+        dlock_quorum_close(client);
     return status;
 }
 
@@ -132,22 +132,19 @@ enum dlock_status dlock_quorum_session_open(struct dlock_session *session)
 {
     const struct dlock_nodes *nodes = session->client->own;
     struct dlock_poll *poll = calloc(1, sizeof(*poll));
+    enum dlock_status status;
 
     if (poll == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     poll->n = nodes->n;
     poll->needed = nodes->needed;
     session->own = poll;
-    for (size_t i = 0; i < poll->n; i++) {
+    for (size_t i = 0; i < poll->n; i++)
         poll->asked[i].answers = &poll->answers[i];
-        poll->asked[i].wire =
-            dlock_wire_open(&nodes->configs[i], session->owner);
-        if (poll->asked[i].wire == NULL) {
-            dlock_quorum_session_close(session);
-            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-        }
-    }
-    return DLOCK_OK;
+    status = open_wires(nodes, poll->asked, session->owner);
+    if (status != DLOCK_OK)
+        dlock_quorum_session_close(session);
+    return status;
 }
 
 /* Also of a session that was half made: a wire may be NULL. */

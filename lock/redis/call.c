@@ -1,14 +1,13 @@
 /*
- * Calls: the step hook, deadlines, scripts by their hash, and the re-sending of
- * commands that may be sent twice.
+ * Calls: the step hook, deadlines, scripts by their hash, and the re-sending of commands that
+ * may be sent twice.
  *
- * Scripts go by EVALSHA. A server that does not know the script says NOSCRIPT,
- * which means that nothing was done, and gets the text by EVAL within the same
- * step.
+ * Scripts go by EVALSHA. A server that does not know the script says NOSCRIPT, which means that
+ * nothing was done, and gets the text by EVAL within the same step.
  *
- * Why a lost reply is not simply an error: the command may have been carried
- * out. Strategies whose scripts recognise a repetition mark their commands
- * repeatable, and get an answer where others only get "don't know".
+ * After a lost reply the command may have been carried out. Strategies whose scripts recognise
+ * a repetition mark their commands repeatable, and get an answer where others only get "don't
+ * know".
  */
 #include "lock/redis/call.h"
 

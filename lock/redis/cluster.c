@@ -1,16 +1,15 @@
 /*
- * A cluster as one wire knows it: its nodes, with a connection to each that was
- * needed, and which of them has which slot; and commands to it.
+ * A cluster as one wire knows it: its nodes, with a connection to each that was needed, and
+ * which of them has which slot; and commands to it.
  *
- * The map is asked for when it is needed, from any node that answers, and again after a
- * node has failed; in between, nodes correct it. Each wire has its own, so there is nothing
- * to lock. It comes from CLUSTER SLOTS, asked on a connection of its own: the reply is
- * lists in lists, for which the wire's plain replies have no place:
+ * The map is asked for when it is needed, from any node that answers, and again after a node
+ * has failed; in between, nodes correct it. It comes from CLUSTER SLOTS, asked on a connection
+ * of its own, because the wire's plain replies have no place for lists in lists:
  *
  *     [first slot, last slot, [host, port, ...] of the primary, of a replica, ...]
  *
- * The first key of a command tells its slot, and the map which node has that; all keys of a
- * lock are in one slot. These replies and failures lead elsewhere:
+ * The first key of a command tells its slot, which all keys of a lock are in, and the map
+ * which node has that. These replies and failures, after which nothing was done, lead elsewhere:
  *
  *   MOVED      another node has the slot: the map is corrected, and that one asked
  *   ASK        the slot is moving there, and the key is there already: that one is
@@ -18,9 +17,6 @@
  *   TRYAGAIN   the slot is moving, and some of the keys are there: after a pause it
  *              is tried again, until the time is over
  *   no node    the map is asked for anew; if it says the same, the command fails
- *
- * In each of these nothing was done. An acquire that waits, a release and an extend
- * are tried again while there is time (wait.c).
  */
 #include "lock/redis/cluster.h"
 

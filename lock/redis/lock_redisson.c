@@ -1,23 +1,19 @@
 /*
- * redisson, and with the same slots fenced and fair: the complete locks on one Redis
- * server. fenced and fair have a head of their own, above their tables.
+ * redisson, and with the same slots fenced and fair: the complete locks on one Redis server.
+ * fenced and fair have a head of their own, above their tables.
  *
- * redisson guarantees: one holder at a time while its lease runs (X); a dead holder is
- * got rid of (C); only the owner releases, renews and extends (P); the lease of
- * a living holder is renewed (L); the same session may come in again (N);
- * waiters are woken (W); a command that is sent twice counts once.
+ * redisson guarantees: one holder at a time while its lease runs (X); a dead holder is got rid
+ * of (C); only the owner releases, renews and extends (P); the lease of a living holder is
+ * renewed (L); the same session may come in again (N); waiters are woken (W); a command that is
+ * sent twice counts once.
  *
- * Does not guarantee: an order among waiters (F); anything if the one server
- * loses its data (M). Without tokens, which it gives if the terms ask for them,
- * it cannot stop a stale holder's write (S): no lock can, and to show that is
- * what it is here for, next to fenced. And a release wakes a waiter of every
- * client, as its original does: all but one come in vain.
+ * Does not guarantee: an order among waiters (F); anything if the one server loses its data
+ * (M). Without tokens, which it gives if the terms ask for them, it cannot stop a stale
+ * holder's write (S): to show that is what it is here for, next to fenced. And a release wakes
+ * a waiter of every client, as its original does: all but one come in vain.
  *
- * The lock is a hash, owner -> holds, and every operation a Lua script
- * (acquire.lua, release.lua, renew.lua), because each has to look before it
- * writes. Each slot fills one command, sends it, and reads the reply; what
- * is sent, and what comes back, is in node.c. fenced and fair have scripts of their
- * own.
+ * The lock is a hash, owner -> holds, and every operation a Lua script, because each has to
+ * look before it writes; node.c has what is sent, and what comes back.
  */
 #include <stdio.h>
 #include <string.h>
@@ -211,21 +207,16 @@ const struct dlock_strategy dlock_strategy_redisson = {
 /*
  * fenced: redisson with a token in each grant, and without its herd. The default.
  *
- * Guarantees what redisson does (X C A P R L N W), and that a late holder does
- * not write (S): the token only rises, so the guarded resource can refuse it. It
- * is the same code with one more key; redisson gives tokens as well, if the terms
- * ask for them.
+ * Guarantees what redisson does (X C A P R L N W), and that a late holder does not write (S):
+ * the token only rises, so the guarded resource can refuse it.
  *
- * And one release wakes one waiter. redisson tells every client, as its original
- * does: with 32 processes waiting 31 of them come in vain, each time. Here
- * the server has a list of the waiters (waiters.lua) and wakes the one that tried
- * longest ago; if that one is gone, the next. So a cycle costs three commands
- * whatever the number of waiters: the try that finds it taken, the one that
- * takes it, the release.
+ * And one release wakes one waiter. The server has a list of them (waiters.lua) and wakes the
+ * one that tried longest ago; if that one is gone, the next. So a cycle costs three commands
+ * whatever the number of waiters: the try that finds it taken, the one that takes it, the
+ * release.
  *
- * Does not guarantee: an order among waiters (F), since a newcomer at the right
- * moment overtakes; that is the difference to fair, which makes all wait for the
- * one whose turn it is. Nor anything if the one server loses its data (M).
+ * Does not guarantee: an order among waiters (F), since a newcomer at the right moment
+ * overtakes. Nor anything if the one server loses its data (M).
  */
 static const struct dlock_node_kind fenced = {
     .acquire = &dlock_script_fenced_acquire,
@@ -256,26 +247,23 @@ const struct dlock_strategy dlock_strategy_fenced = {
  * that asked first, and still waits, is next, whatever client it belongs to. Only
  * that one is woken by a release. A try without waiting does not overtake.
  *
- * How: on the server, a queue beside the lock (fair_queue.lua). Each waiter has
- * a heartbeat of two seconds there, refreshed by its own tries, of which there
- * are three per heartbeat while it sleeps. A waiter that dies, or is stopped for
- * longer, loses its place and holds the others up no longer than that; one that
- * gives up takes itself out. Nobody's deadline is ever moved by anybody else,
- * and all are read from the server's clock. The fair lock of a widely used
- * library did neither, and its deadlines drifted hours ahead (locks.md, 8).
+ * How: on the server, a queue beside the lock (fair_queue.lua). Each waiter has a heartbeat of
+ * two seconds there, refreshed by its own tries, of which there are three per heartbeat while
+ * it sleeps. A waiter that dies, or is stopped for longer, loses its place; one that gives up
+ * takes itself out. Nobody's deadline is ever moved by anybody else, and all are read from the
+ * server's clock. The fair lock of a widely used library did neither, and its deadlines drifted
+ * hours ahead (locks.md, 8).
  *
- * When nobody was heard of for half a heartbeat, the dead cannot be told from
- * those whom a stopped server did not hear: all keep their places for a heartbeat
- * more. The same if the server's clock is found to have been set back.
+ * When nobody was heard of for half a heartbeat, the dead cannot be told from those whom a
+ * stopped server did not hear: all keep their places for a heartbeat more. The same if the
+ * server's clock is found to have been set back.
  *
- * Does not guarantee: an order after ten seconds of that, or if the server's
- * clock is set forward by as much: all waiters queue anew then, as they come.
- * Exclusion does not depend on it. Nor anything if the one server loses its
- * data (M), nor, without tokens, that a late holder does not write (S): ask for
- * them in the terms.
+ * Does not guarantee: an order after ten seconds of that, or if the server's clock is set
+ * forward by as much; anything if the one server loses its data (M); without tokens, that a
+ * late holder does not write (S).
  *
- * The failure it is here to show is that fairness costs: a lock may not go to a
- * waiter that is awake, but waits until the one whose turn it is has been woken.
+ * The failure it is here to show is that fairness costs: a lock may not go to a waiter that is
+ * awake, but waits until the one whose turn it is has been woken.
  */
 static const struct dlock_node_kind fair = {
     .acquire = &dlock_script_fair_acquire,

@@ -1,11 +1,9 @@
 /*
- * Wake-ups. The reader thread alone touches the subscriber's connection; other
- * threads change the list of names under the mutex and poke the thread through
- * an eventfd, on which it polls together with the connection.
+ * Wake-ups. The reader thread alone touches the subscriber's connection; other threads change
+ * the list of names under the mutex and poke the thread through an eventfd.
  *
- * A name that nobody waits for any more stays subscribed for a moment: under
- * contention the next waiter is about to come, and would have to subscribe
- * again, which is a round trip more before it may sleep.
+ * A name that nobody waits for any more stays subscribed for a moment: under contention the
+ * next waiter is about to come, and would need a round trip more before it may sleep.
  */
 #include "lock/redis/wakeup.h"
 

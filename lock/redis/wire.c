@@ -1,10 +1,7 @@
 /*
- * The wire: hiredis' parser on sockets of our own (net.c and command.c say why).
- * Outside of this file, replies are plain structs.
- *
- * A connection that had any trouble is dropped, not repaired: a late reply to
- * an old command, read as the reply to a new one, would turn a "no" into a
- * "yes".
+ * The wire: hiredis' parser on sockets of our own (net.c and command.c say why). A connection
+ * that had any trouble is dropped, not repaired: a late reply to an old command, read as the
+ * reply to a new one, would turn a "no" into a "yes".
  */
 #include "lock/redis/wire.h"
 

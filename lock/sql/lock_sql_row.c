@@ -1,20 +1,16 @@
 /*
- * sql-row: an exclusive lock that belongs to a connection to a SQL database
- * (GET_LOCK, which unlike SELECT ... FOR UPDATE needs neither a row nor an open
- * transaction, so that a session can give back one of several).
+ * sql-row: an exclusive lock that belongs to a connection to a SQL database (GET_LOCK, which
+ * unlike SELECT ... FOR UPDATE needs neither a row nor an open transaction).
  *
- * Guarantees: one holder at a time on any number of hosts (X2); only the owner
- * releases; the crash of a holder closes its connection, and that frees the lock
- * at once (C).
+ * Guarantees: one holder at a time on any number of hosts (X2); only the owner releases; the
+ * crash of a holder closes its connection, and that frees the lock at once (C).
  *
- * Does not: survive the loss of the connection, which frees the lock under a
- * holder that lives. The client knows of it by the next call of the session, and is
- * itself the one that ends a connection which owes it an answer. A host that vanishes
- * without a word holds on until the server gives the connection up
- * (wait_timeout: eight hours), and a holder that has forked holds on until its
- * child has ended, too, which has a copy of the connection. And it costs a
- * connection per holder. It is polled (W), in no order (F), and has no tokens (S).
- * An operator who ends the connection of a holder frees all that its session holds.
+ * Does not: survive the loss of the connection, which frees the lock under a holder that
+ * lives; the client knows of it by the next call of the session. A host that vanishes without
+ * a word holds on until the server gives the connection up (wait_timeout: eight hours), and a
+ * holder that has forked until its child has ended, too. And it costs a connection per holder.
+ * It is polled (W), in no order (F), and has no tokens (S). An operator who ends the connection
+ * of a holder frees all that its session holds.
  */
 #include "lock/sql/sql.h"
 

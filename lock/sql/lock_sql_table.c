@@ -1,14 +1,12 @@
 /*
- * sql-table: a table of locks with a unique index on the name, in the database
- * that most shops have already. To insert the row is to take the lock, to delete
- * it is to give it back; a column says whose it is, another how often.
+ * sql-table: a table of locks with a unique index on the name, in the database that most shops
+ * have already. To insert the row is to take the lock, to delete it is to give it back.
  *
- * Guarantees: one holder at a time on any number of hosts (X2); only the owner
- * releases; the same session may come in again (N).
+ * Guarantees: one holder at a time on any number of hosts (X2); only the owner releases; the
+ * same session may come in again (N).
  *
- * Does not: get rid of a dead holder (C). A row has no expiry, and the server
- * does not know that its owner has crashed. Somebody has to delete it by hand: that
- * is the failure it is here to show. It is polled (W), in no order (F), and has no
+ * Does not: get rid of a dead holder (C). A row has no expiry, and somebody has to delete it by
+ * hand: that is the failure it is here to show. It is polled (W), in no order (F), and has no
  * tokens (S).
  */
 #include "lock/sql/sql.h"

@@ -1,10 +1,7 @@
 /*
- * SQL over libmariadb, with deadlines.
- *
- * The library's own timeouts are whole seconds and hold per read. Its
- * non-blocking half leaves the waiting to the caller: here every statement has
- * one deadline in milliseconds, and when it passes, the library is told so and
- * cleans up as after a timeout of its own.
+ * SQL over libmariadb, with deadlines. The library's own timeouts are whole seconds and hold
+ * per read. Its non-blocking half leaves the waiting to the caller: here every statement has
+ * one deadline in milliseconds, and when it passes, the library is told so.
  */
 #include "lock/sql/sql.h"
 

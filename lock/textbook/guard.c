@@ -1,27 +1,22 @@
 /*
- * The guard thread: the renewal of `guard-thread`, as found in many a tutorial.
- * One thread per client, which every third of a lease asks for each name how
- * long it still lives, and gives it a whole lease again.
+ * The guard thread: the renewal of `guard-thread`, as found in many a tutorial. One thread
+ * per client, which every third of a lease asks for each name how long it still lives, and
+ * gives it a whole lease again.
  *
  * Guarantees that work longer than the lease is alone (L), sometimes.
  *
- * Does not do what the watchdog (held.c) does, and each difference is a
- * failure that it is here to show:
+ * Does not do what the watchdog (held.c) does, and each difference is a failure that it is
+ * here to show:
  *
- *   TTL, then EXPIRE, without a look at whose lock it is: once the lease has
- *     been missed, it keeps the next holder's lock alive, also after that
- *     holder's death.
- *   It belongs to the client, not to the session: a worker that dies leaves a
- *     lock that is renewed for as long as the process lives. There is no
- *     longest time to hold a lock either.
- *   One stop flag for all names: who gives back one lock ends the renewal of
- *     all the others.
- *   Nobody is told of anything: the holder neither of a renewal (its grant's
- *     deadline stays where it was, dlock_remaining_ms() runs down to 0) nor of
- *     a loss (on_lost is never called).
+ *   TTL, then EXPIRE, without a look at whose lock it is: once the lease has been missed, it
+ *     keeps the next holder's lock alive, also after that holder's death.
+ *   It belongs to the client, not to the session: a worker that dies leaves a lock that is
+ *     renewed for as long as the process lives. There is no longest time to hold it either.
+ *   One stop flag for all names: who gives back one lock ends the renewal of all others.
+ *   Nobody is told: the holder neither of a renewal (dlock_remaining_ms() runs down to 0)
+ *     nor of a loss (on_lost is never called).
  *
  * As code it is correct: no races, and stopping waits for a renewal under way.
- * What is wrong is the design.
  */
 #include "lock/textbook/text.h"
 

@@ -1,19 +1,17 @@
 /*
- * mkdir: a directory per lock. The oldest lock of all: making a directory
- * fails if it is there, and the kernel does the excluding.
+ * mkdir: a directory per lock. The oldest lock of all: making a directory fails if it is
+ * there, and the kernel does the excluding.
  *
- * Guarantees that one process at a time on this host holds a name, without any
- * server (X, and 2 on one host).
+ * Guarantees that one process at a time on this host holds a name, without any server (X,
+ * and 2 on one host).
  *
- * Does not guarantee: that it ends. Nobody removes the directory of a holder
- * that has crashed (C), not even a restart of the machine, if the directory is
- * on disk; that is the failure it is here to show. It does not know whose it is
- * either, so anybody can give it back (P); waiters poll (W).
+ * Does not guarantee: that it ends. Nobody removes the directory of a holder that has crashed
+ * (C); that is the failure it is here to show. It does not know whose it is either, so anybody
+ * can give it back (P); waiters poll (W).
  *
- * The directories lie below the base, PATH of the url "dir:PATH". With any
- * other url, that is /tmp/dlock-UID, which belongs to the user: locks there
- * exclude one's own processes. A base that is not there is made, its parents
- * are not. A name that is too long for a file name is not to be had.
+ * The directories lie below the base, PATH of the url "dir:PATH". With any other url, that is
+ * /tmp/dlock-UID, which belongs to the user. A base that is not there is made, its parents are
+ * not. A name that is too long for a file name is not to be had.
  */
 #include "lock/core/client.h"
 

@@ -1,21 +1,18 @@
 /*
- * recorded: token-lua, and a record of it in a SQL database.
+ * recorded: token-lua, and a record of it in a SQL database. When the Redis fails and a
+ * replica takes over that had not heard of the lock yet, two hold it. So whoever gets it
+ * there has to write a row into the database as well, and holds nothing until no row of
+ * another is in force.
  *
- * The lock in Redis is fast and forgetful: when the server fails and a replica
- * takes over that had not heard of the lock yet, two hold it. So whoever gets
- * it there has to write a row into the database as well, and holds nothing
- * until no row of another is in force.
+ * Guarantees: what token-lua does (X2 C A P R); and that a lock stays one when Redis loses
+ * it (M), as long as the database does not lose the row.
  *
- * Guarantees: what token-lua does (X2 C A P R); and that a lock stays one when
- * Redis loses it (M), as long as the database does not lose the row.
+ * Does not guarantee: speed, each acquire and each release is a transaction more; work longer
+ * than the lease (L), re-entry (N), prompt waiters (W), order (F), tokens (S). Both servers
+ * have to be there.
  *
- * Does not guarantee: speed, each acquire and each release is a transaction
- * more; work longer than the lease (L), re-entry (N), prompt waiters (W), order
- * (F), tokens (S). Both servers have to be there: each is one more to fail.
- *
- * The row must expire by itself, or a crash would lock for ever (C). It does so
- * by the clock of the SQL server, the only one that all see alike; if somebody
- * sets that clock, leases move with it.
+ * The row must expire by itself, or a crash would lock for ever (C). It does so by the clock
+ * of the SQL server; if somebody sets that clock, leases move with it.
  *
  * The url is that of the Redis server, a comma, and that of the database.
  */

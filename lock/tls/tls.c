@@ -1,11 +1,11 @@
 /*
- * OpenSSL on a socket that others wait for. Its own way to a socket would write
- * with write(2), and a server that has gone would end the host program by SIGPIPE;
- * so it is given another one, by send(2) and recv(2).
+ * OpenSSL on a socket that others wait for. Its own way to a socket would write with
+ * write(2), and a server that has gone would end the host program by SIGPIPE; so it is given
+ * another one, by send(2) and recv(2).
  *
- * The files are read for each connection: it takes less than the handshake, and a
- * certificate that was renewed counts from the next connection on. (The system's
- * list of trusted ones is long: name a CA where connections are many.)
+ * The files are read for each connection: it takes less than the handshake, and a certificate
+ * that was renewed counts from then on. (The system's list of trusted ones is long: name a CA
+ * where connections are many.)
  */
 #include "lock/dlock_tls.h"
 

@@ -1,26 +1,19 @@
 /*
- * zk: an ephemeral node of one name in ZooKeeper.
+ * zk: an ephemeral node of one name in ZooKeeper. To make the node is to take the lock. It
+ * lives by its maker's session, so that there is no lease to renew.
  *
- * To make the node is to take the lock; the server lets one of several do it.
- * The node lives by its maker's session, so that there is no lease to renew and
- * none to set too short.
+ * Guarantees: one holder at a time on any number of hosts (X2), as long as it is heard of;
+ * a dead holder is got rid of within the session's timeout (C); only the owner releases (P,
+ * R); waiters are told by a watch (W).
  *
- * Guarantees: one holder at a time on any number of hosts (X2), as long as it
- * is heard of; a dead holder is got rid of within the session's timeout (C);
- * only the owner releases (P, R); waiters are told by a watch (W).
+ * Does not guarantee: that the hand-over is cheap. All who wait watch the same node, and
+ * when it goes, all are woken and ask, and all but one in vain: N waiters cost N*N/2
+ * commands to serve. That herd is the failure it is here to show, beside zk-fair. The
+ * quickest waiter is first (F). It gives no tokens (S), and a session comes in once only (N).
  *
- * Does not guarantee: that the hand-over is cheap. All who wait watch the same
- * node, and when it goes, all are woken and ask, and all but one in vain: N waiters
- * cost N*N/2 commands to serve. That herd is the failure it is here to show, beside
- * zk-fair. The quickest waiter is first (F). It gives no tokens (S), and a session
- * comes in once only (N).
- *
- * Neither this lock nor zk-fair can be released by force. Nobody but its session
- * deletes a node, so a holder needs not look whether its node is still there.
- *
- * The session's timeout is watchdog_lease_ms. Two holders can meet as with any
- * lease: the server ends a session that it does not hear of, while the holder
- * works on and hears of it when it reaches the server again.
+ * The session's timeout is watchdog_lease_ms. Two holders can meet as with any lease: the
+ * server ends a session that it does not hear of, while the holder works on. Neither this
+ * lock nor zk-fair can be released by force, so a holder needs not look after its node.
  */
 #include "lock/zookeeper/zk.h"
 

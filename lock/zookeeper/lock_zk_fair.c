@@ -1,31 +1,28 @@
 /*
- * zk-fair: a queue in ZooKeeper, one ephemeral sequential node per waiter.
+ * zk-fair: a queue in ZooKeeper, one ephemeral sequential node per waiter. The lowest number
+ * has the lock; every other watches the one before it, and only that one. So a release wakes
+ * one waiter, and the right one.
  *
- * Everybody puts a node into the lock's directory, and the server numbers them.
- * The lowest number has the lock; every other watches the one before it, and
- * only that one. So a release wakes one waiter, and the right one.
+ * Guarantees: what zk does (X2 C P R W); first come, first served (F); with an ensemble of
+ * servers, the loss of some (M); and a fencing token (S).
  *
- * Guarantees: what zk does (X2 C P R W); first come, first served (F); with an
- * ensemble of servers, the loss of some (M); and a fencing token (S).
- *
- * Does not guarantee: re-entry (N); anything to a holder that does not hand its
- * token to the resource: two can meet as with any lease, see lock_zk.c.
+ * Does not guarantee: re-entry (N); anything to a holder that does not hand its token to the
+ * resource: two can meet as with any lease, see lock_zk.c.
  *
  * Faults that are easily made:
  *
- *   The lost reply. A create that got no answer may have made a node; another
- *   one would queue up behind it, and the first would block everybody until
- *   the session ends. So the name carries owner and attempt, "OWNER:17:", and
- *   a caller without an answer looks for it.
+ *   The lost reply. A create that got no answer may have made a node; another one would
+ *   queue up behind it, and the first would block everybody until the session ends. So the
+ *   name carries owner and attempt, "OWNER:17:", and a caller without an answer looks for it.
  *
- *   The wake-up after death. A session may expire while its waiter sleeps; its
- *   node is gone, and what it saw last says nothing. After each wake-up the
- *   queue is read anew, and a waiter that has gone from it queues up again.
+ *   The wake-up after death. A session may expire while its waiter sleeps; its node is gone.
+ *   After each wake-up the queue is read anew, and a waiter that has gone from it queues up
+ *   again.
  *
- *   The token. The numbers begin at 0 again when an empty directory has been
- *   removed. A node's creation has a number of its own, its czxid, which rises
- *   as long as ZooKeeper keeps its data. Where that is behind the resource's
- *   last token, a counter in the directory goes on from there.
+ *   The token. The numbers begin at 0 again when an empty directory has been removed. A
+ *   node's creation has a number of its own, its czxid, which rises as long as ZooKeeper
+ *   keeps its data. Where that is behind the resource's last token, a counter in the
+ *   directory goes on from there.
  */
 #include "lock/zookeeper/zk.h"
 

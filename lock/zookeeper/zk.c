@@ -1,11 +1,8 @@
 /*
- * Sessions of ZooKeeper and the commands in them, on the client library zookeeper_mt,
- * which is known to this file alone.
- *
- * The library's blocking calls take as long as the session's timeout to find
- * that nobody answers. So each command is an asynchronous call here, and its
- * answer is waited for as long as its deadline allows. An answer that comes
- * later finds that nobody wants it, and is thrown away.
+ * Sessions of ZooKeeper and the commands in them, on the client library zookeeper_mt, which
+ * is known to this file alone. The library's blocking calls take as long as the session's
+ * timeout to find that nobody answers. So each command is an asynchronous call, and its
+ * answer is waited for until its deadline; a later one is thrown away.
  *
  * Every handle has two threads of the library's, which run with all signals blocked.
  */

@@ -2,15 +2,13 @@
  * Clients and sessions of zk and zk-fair: the nodes that they make, hold and delete, the
  * two threads that look after them, and how they wait.
  *
- * A delete needs no question "is it still mine?" before it: it is sent in the
- * session that made the node. As long as that lives, the node is ours; once it has
- * ended, the server refuses all commands in its name. A pause between question and
- * delete can do no harm, because there is no question. But a delete without an
- * answer may have let somebody else in, who has the same path if it is shared: so
- * the node is looked for, and as long as it is there, nobody but us deletes it.
+ * A delete needs no question "is it still mine?" before it, and a pause can do no harm: it
+ * is sent in the session that made the node, and once that has ended, the server refuses
+ * all commands in its name. But a delete without an answer may have let somebody else in,
+ * who has the same path if it is shared: so the node is looked for before the next one.
  *
- * One session of ZooKeeper for each of ours costs two threads and a connection per
- * session, and none per waiter: watches come on the connection that there is.
+ * One session of ZooKeeper for each of ours costs two threads and a connection per session,
+ * and none per waiter: watches come on the connection that there is.
  */
 #include "lock/zookeeper/zk.h"
 
