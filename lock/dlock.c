@@ -92,10 +92,8 @@ static void make_label(struct dlock *client, const char *label)
                    (long)getpid(), label);
 }
 
-/*
- * 128 random bits: two clients anywhere, at any time, must not share them. A
- * host name and a process id do get used again, on containers all the time.
- */
+/* 128 random bits: two clients anywhere, at any time, must not share them. A host name
+ * and a process id do get used again, on containers all the time. */
 static void make_id(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;

@@ -192,13 +192,11 @@ enum dlock_loss {
         DLOCK_LOSS_N
 };
 
-/*
- * Told when a grant that is being renewed was found lost, within one renewal
- * period (a third of watchdog_lease_ms), or at the end of its lease while the
- * server cannot be asked. Runs on the watchdog's thread, also after a release of the
- * grant has returned; must return soon and must not call into libdlock. A grant that was
- * lost has to be released all the same: until then, it is remembered.
- */
+/* Told when a grant that is being renewed was found lost, within one renewal period (a
+ * third of watchdog_lease_ms), or at the end of its lease while the server cannot be
+ * asked. Runs on the watchdog's thread, also after a release of the grant has returned;
+ * must return soon and must not call into libdlock. A grant that was lost has to be
+ * released all the same: until then, it is remembered. */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);
 
@@ -347,27 +345,23 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
  * back before; if no reply says so, DLOCK_UNKNOWN, as ever. */
 void dlock_cancel(struct dlock_session *session);
 
-/*
- * Sets the grant's lease to end lease_ms from now. A grant that the watchdog renews goes on
- * to be renewed, after a third of this lease. A lock that the session holds more than once
- * is kept for as long as another grant of it counts on. DLOCK_LOST if this session does
- * not hold the lock any more, or the lease was over when the answer came; after
+/* Sets the grant's lease to end lease_ms from now. A grant that the watchdog renews goes
+ * on to be renewed, after a third of this lease. A lock that the session holds more than
+ * once is kept for as long as another grant of it counts on. DLOCK_LOST if this session
+ * does not hold the lock any more, or the lease was over when the answer came; after
  * DLOCK_UNKNOWN, the earlier of its two ends counts. DLOCK_MISUSE where the strategy has
- * no lease.
- */
+ * no lease. */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
                                struct dlock_error *error);
 
-/*
- * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
- * when this returns, whatever it returns. After DLOCK_UNKNOWN and
- * DLOCK_UNREACHABLE it may be called again (zk goes on by itself). DLOCK_LOST if
- * it was not held any more, or given back before: a warning that somebody else may have
- * held it as well. If the session has meanwhile taken NAME anew, the new grant stays;
- * another session's grant is DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere
- * has to be released as well, once.
- */
+/* Gives the lock back; of a re-entered lock, one hold. Renewal has stopped when this
+ * returns, whatever it returns. After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be
+ * called again (zk goes on by itself). DLOCK_LOST if it was not held any more, or given
+ * back before: a warning that somebody else may have held it as well. If the session has
+ * meanwhile taken NAME anew, the new grant stays; another session's grant is
+ * DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere has to be released as
+ * well, once. */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error);

@@ -30,13 +30,11 @@
 
 DLOCK_BEGIN
 
-/*
- * Is called exactly once, on a thread of the client or by dlock_dispatch(), after
- * the session has become idle again: it may use the session, begin its next call,
- * hand it on or close it; it must not close the client, nor block: it keeps one of four
- * threads. GRANT, NULL unless a lock was acquired, and ERROR, whose text is "" on
- * success, are borrowed for the callback.
- */
+/* Is called exactly once, on a thread of the client or by dlock_dispatch(), after the
+ * session has become idle again: it may use the session, begin its next call, hand it on
+ * or close it; it must not close the client, nor block: it keeps one of four threads.
+ * GRANT, NULL unless a lock was acquired, and ERROR, whose text is "" on success, are
+ * borrowed for the callback. */
 typedef void dlock_done(void *ctx, struct dlock_session *session,
                         enum dlock_status status,
                         const struct dlock_grant *grant,

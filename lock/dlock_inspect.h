@@ -11,12 +11,10 @@ DLOCK_BEGIN
 
 #define DLOCK_LABEL_BYTES_MAX 120 /* "host:pid:label", without the NUL */
 
-/*
- * The holder of a name, as far as the strategy can tell. Its label, which redisson,
+/* The holder of a name, as far as the strategy can tell. Its label, which redisson,
  * fenced, fair, multi and redlock keep with the lock, has options.label in it: 1 to 40
  * printable ASCII characters without blanks, '-' and ':'. It is for people: anybody can
- * write it.
- */
+ * write it. */
 struct dlock_holder {
     uint64_t token;
     uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
@@ -46,12 +44,10 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
                                         size_t n_max, size_t *n,
                                         struct dlock_error *error);
 
-/*
- * Frees NAME, whoever holds it: for an operator who knows better. The holder is
- * told at its next renewal, DLOCK_LOSS_FORCED, and by its release, DLOCK_LOST.
- * DLOCK_LOST here: nobody held it. DLOCK_MISUSE where the strategy cannot: none,
- * process, and those in a SQL database, in ZooKeeper, and of the textbook.
- */
+/* Frees NAME, whoever holds it: for an operator who knows better. The holder is told at
+ * its next renewal, DLOCK_LOSS_FORCED, and by its release, DLOCK_LOST. DLOCK_LOST here:
+ * nobody held it. DLOCK_MISUSE where the strategy cannot: none, process, and those in a
+ * SQL database, in ZooKeeper, and of the textbook. */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,
                                       struct dlock_error *error);

@@ -9,8 +9,7 @@
  *
  *     dlock_register(&dlock_quorum_strategies, &error);
  *
- * Their url is a list of those of dlock_url.h, of different servers, with commas
- * between.
+ * Their url is a list of those of dlock_url.h, of different servers, with commas between.
  */
 #ifndef DLOCK_QUORUM_PUBLIC_H
 #define DLOCK_QUORUM_PUBLIC_H

@@ -45,10 +45,8 @@ struct dlock_step {
     bool is_error;  /* AFTER: the reply is the server's error */
 };
 
-/*
- * Called on the thread that does the step; may block (a test pauses
- * here), must not call into the session that is stepping.
- */
+/* Called on the thread that does the step; may block (a test pauses here), must not call
+ * into the session that is stepping. */
 typedef enum dlock_verdict dlock_step_hook(void *ctx,
                                            const struct dlock_step *step);
 

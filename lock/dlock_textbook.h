@@ -39,11 +39,9 @@ enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
 /* Whether NAME is that of a file: it ends with ".lock". */
 bool dlock_textbook_is_file(const char *name);
 
-/*
- * Reads the lock in the file PATH, and registers it under that name; once. Without
+/* Reads the lock in the file PATH, and registers it under that name; once. Without
  * SCRIPTS a text that has a script is refused. DLOCK_MISUSE: it is no lock, and ERROR
- * says why, with line and word; or there are four already.
- */
+ * says why, with line and word; or there are four already. */
 enum dlock_status dlock_textbook_open(const char *path, bool scripts,
                                       struct dlock_error *error);
 

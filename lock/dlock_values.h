@@ -38,10 +38,8 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_error *error);
 void dlock_values_close(struct dlock_values *values);
 
-/*
- * Reads or writes N of them, 64 in a round trip. DLOCK_UNREACHABLE, DLOCK_UNKNOWN:
- * of some, see `refused`; where none is, there is no server.
- */
+/* Reads or writes N of them, 64 in a round trip. DLOCK_UNREACHABLE, DLOCK_UNKNOWN: of
+ * some, see `refused`; where none is, there is no server. */
 enum dlock_status dlock_values_get(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error);

@@ -232,11 +232,9 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
 
 /* Working ---------------------------------------------------------------------- */
 
-/*
- * With the mutex, which is let go of meanwhile: a release, or the next piece of an
- * acquire. After it the job is parked, or ready again; or its callback has been called, or
- * dlock_dispatch() will call it.
- */
+/* With the mutex, which is let go of meanwhile: a release, or the next piece of an
+ * acquire. After it the job is parked, or ready again; or its callback has been called,
+ * or dlock_dispatch() will call it. */
 static void run(struct dlock_async *async, struct dlock_job *job)
 {
     const struct dlock_wake_call call = {told, job};
@@ -285,10 +283,8 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     }
 }
 
-/*
- * With the mutex: sleeps until there is something to do. A thread that finds that no
- * other looks at the pauses early enough does so itself.
- */
+/* With the mutex: sleeps until there is something to do. A thread that finds that no
+ * other looks at the pauses early enough does so itself. */
 static void idle(struct dlock_async *async)
 {
     const struct dlock_due *first = TAILQ_FIRST(&async->parked);

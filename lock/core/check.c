@@ -22,10 +22,8 @@ enum dlock_status dlock_check_null(void)
     return dlock_error_set(DLOCK_MISUSE, "an argument is NULL");
 }
 
-/*
- * Printable ASCII only: names end up in logs, in keys and in the page of the
- * lab, and a name that looks like another is a lock that does not exclude.
- */
+/* Printable ASCII only: names end up in logs, in keys and in the page of the lab, and a
+ * name that looks like another is a lock that does not exclude. */
 enum dlock_status dlock_check_name(const char *name)
 {
     size_t len;
@@ -48,10 +46,8 @@ enum dlock_status dlock_check_name(const char *name)
     return DLOCK_OK;
 }
 
-/*
- * Attempts are numbered alike in all sessions, so that another session's grant
- * would pass for one of this session's own. The texts of a grant may not even end.
- */
+/* Attempts are numbered alike in all sessions, so that another session's grant would pass
+ * for one of this session's own. The texts of a grant may not even end. */
 enum dlock_status dlock_check_grant(const struct dlock_session *session,
                                     const struct dlock_grant *grant)
 {

@@ -113,13 +113,11 @@ static inline uint64_t dlock_session_limit(const struct dlock_session *session,
            (uint64_t)timeouts_n * client->wire.command_timeout_ms;
 }
 
-/*
- * The step hook, step.c: both halves of a step. Before: DLOCK_OK; or the hook keeps it
+/* The step hook, step.c: both halves of a step. Before: DLOCK_OK; or the hook keeps it
  * back (DLOCK_UNREACHABLE), or holds its words up (DLOCK_UNKNOWN): then it must not be
  * done, and there is no other half. After: the reply is a short text for a person, or
  * NULL: there was none. Gives STATUS back; or DLOCK_UNKNOWN, if the hook throws the reply
- * away.
- */
+ * away. */
 enum dlock_status dlock_step_before(const struct dlock_wire_config *config,
                                     const struct dlock_step *step);
 enum dlock_status dlock_step_after(const struct dlock_wire_config *config,

@@ -1,7 +1,6 @@
 /*
  * Private to lock/: a queue of what is due at points of time; what is due next stands
- * first. Renewals stand in one (held.c), and acquires that are put aside
- * (async/async.c).
+ * first. Renewals stand in one (held.c), and acquires that are put aside (async/async.c).
  */
 #ifndef DLOCK_DUE_H
 #define DLOCK_DUE_H
@@ -29,11 +28,9 @@ static inline void dlock_due_remove(struct dlock_due_queue *queue,
     due->queued = false;
 }
 
-/*
- * Puts DUE, which is in no queue, where it belongs. The search begins at the tail,
- * because most times are of one length: the one that begins last is due last, and
- * passes nobody.
- */
+/* Puts DUE, which is in no queue, where it belongs. The search begins at the tail,
+ * because most times are of one length: the one that begins last is due last, and passes
+ * nobody. */
 static inline void dlock_due_put(struct dlock_due_queue *queue,
                                  struct dlock_due *due)
 {

@@ -20,19 +20,15 @@ void dlock_error_say(const char *format, ...)
 /* The text of this thread; "" = nothing was said since the last public call. */
 const char *dlock_error_text(void);
 
-/*
- * Takes the text away, and puts it back: around calls whose failure nobody is told, and
- * where a call goes on on another thread.
- */
+/* Takes the text away, and puts it back: around calls whose failure nobody is told, and
+ * where a call goes on on another thread. */
 struct dlock_error dlock_error_take(void);
 void dlock_error_put(const struct dlock_error *error);
 
-/*
- * The end of each public call: fills ERROR, unless NULL, with "CALL: text", or with CALL
+/* The end of each public call: fills ERROR, unless NULL, with "CALL: text", or with CALL
  * NULL with the text, if it failed, and leaves it alone if not. A call that succeeds at
  * the second try has a text from the first; after this, none is left. Where nothing was
- * said, the status' own text has to do. Gives STATUS back.
- */
+ * said, the status' own text has to do. Gives STATUS back. */
 enum dlock_status dlock_error_report(struct dlock_error *error,
                                      enum dlock_status status,
                                      const char *call);

@@ -25,10 +25,8 @@ extern const struct dlock_shared dlock_process_shared;  /* lock_process.c */
 /* From now on forks are seen. False: no memory for it. */
 bool dlock_forks_watch(void);
 
-/*
- * How often the processes from the first one that watched to this one have forked.
- * A client that was opened before the last fork is the parent's.
- */
+/* How often the processes from the first one that watched to this one have forked. A
+ * client that was opened before the last fork is the parent's. */
 unsigned dlock_forks(void);
 
 #endif

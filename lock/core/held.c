@@ -128,12 +128,10 @@ static enum dlock_loss why_gone(const struct dlock_hold *hold, uint64_t now)
     return hold->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
 }
 
-/*
- * With the mutex: takes what is due out of the queue, into the pass, and marks it.
- * False if nothing is. A lease that was held too long is not renewed: it runs out by
- * itself, and then its holder is told. One that ran out while nobody answered is not
- * asked for, because each further pass would wait for a timeout.
- */
+/* With the mutex: takes what is due out of the queue, into the pass, and marks it. False
+ * if nothing is. A lease that was held too long is not renewed: it runs out by itself,
+ * and then its holder is told. One that ran out while nobody answered is not asked for,
+ * because each further pass would wait for a timeout. */
 static bool collect(struct dlock_watchdog *pass, uint64_t now)
 {
     struct dlock *client = pass->client;
@@ -292,10 +290,8 @@ static void pass_once(struct dlock_watchdog *pass, uint64_t now)
     }
 }
 
-/*
- * The thread. A pass may have taken long, or there may be more than fits into
- * one: so it looks again after each, and sleeps only if nothing is due.
- */
+/* The thread. A pass may have taken long, or there may be more than fits into one: so it
+ * looks again after each, and sleeps only if nothing is due. */
 static void *watch(void *arg)
 {
     struct dlock_watchdog *watchdog = arg;

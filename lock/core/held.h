@@ -2,12 +2,11 @@
  * Private to lock/: the grants that a session holds, as far as it knows, and the
  * watchdog, which renews the leases of a client's grants while they are held.
  *
- * The server counts holds, too, but its count may be ahead of ours: a command
- * whose reply was lost may have been carried out, a release may never have
- * arrived. So a session says with each command what the count is to become,
- * by its own count, and what the server had in excess is gone. Counting up and
- * down there instead would keep a hold alive that nobody knows of, for ever,
- * since each re-entry renews it.
+ * The server counts holds, too, but its count may be ahead of ours: a command whose reply
+ * was lost may have been carried out, a release may never have arrived. So a session says
+ * with each command what the count is to become, by its own count, and what the server
+ * had in excess is gone. Counting up and down there instead would keep a hold alive that
+ * nobody knows of, for ever, since each re-entry renews it.
  *
  * A grant is reserved before the lock is asked for, so that memory or a thread fails
  * while nothing is held yet. Its renewal begins when it is added, and ends before the

@@ -4,11 +4,10 @@
 
 #include "lock/core/wait.h"
 
-/*
- * DLOCK_OK, or DLOCK_MISUSE: it is in another call, or the parent's of a fork(2). In
+/* DLOCK_OK, or DLOCK_MISUSE: it is in another call, or the parent's of a fork(2). In
  * between, pthread_cancel() does not end this thread, which would leave mutexes locked.
  * Where another thread leaves it, ->cancel_state becomes DLOCK_CANCEL_STATE_KEPT before.
- */
+ * */
 enum dlock_status dlock_session_enter(struct dlock_session *session);
 void dlock_session_leave(struct dlock_session *session);
 
@@ -50,11 +49,9 @@ enum dlock_status dlock_check_options(const struct dlock_options *options);
 struct dlock_async *dlock_async_open(void);
 void dlock_async_close(struct dlock_async *async);
 
-/*
- * Before a session goes, with ->closing set: cancels what it is doing and waits until its
+/* Before a session goes, with ->closing set: cancels what it is doing and waits until its
  * callback has returned; one that is due for dlock_dispatch() is run here; one that calls
- * this is not waited for.
- */
+ * this is not waited for. */
 void dlock_async_drain(struct dlock_async *async,
                        struct dlock_session *session);
 

@@ -15,12 +15,10 @@
 
 #include "lock/dlock.h"
 
-/*
- * Tells a waiter that it is worth trying again: a thread that sleeps (wait.c), or an
+/* Tells a waiter that it is worth trying again: a thread that sleeps (wait.c), or an
  * asynchronous acquire (async/async.c). It is called once at most for each time that it
- * is armed, from any thread, with the caller's mutex: so it takes none but its own,
- * calls nothing of a lock, and returns at once.
- */
+ * is armed, from any thread, with the caller's mutex: so it takes none but its own, calls
+ * nothing of a lock, and returns at once. */
 struct dlock_wake_call {
     void (*told)(void *ctx); /* NULL = nobody waits, or was told already */
     void *ctx;
@@ -107,30 +105,24 @@ struct dlock_strategy {
      */
     enum dlock_status (*acquire)(const struct dlock_attempt *attempt);
 
-    /*
-     * Sets the lease to end attempt->lease_ms from now; if the session has more
-     * holds than one, not before the others need it. Blocks for the wire.
-     * DLOCK_LOST if it ended before. Only called with DLOCK_CAP_LEASE.
-     */
+    /* Sets the lease to end attempt->lease_ms from now; if the session has more holds
+     * than one, not before the others need it. Blocks for the wire. DLOCK_LOST if it
+     * ended before. Only called with DLOCK_CAP_LEASE. */
     enum dlock_status (*extend)(const struct dlock_attempt *attempt);
 
     /* Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held, and the
      * strategy can tell. */
     enum dlock_status (*release)(const struct dlock_attempt *attempt);
 
-    /*
-     * After an acquire that came to nothing, and that the server may yet carry
-     * out: takes back what it gets by attempt->number or a lower one. Waits for
-     * no answer. Without this slot, tries see to that by themselves, or nobody.
-     * With it, a try that is repeated gets what the first one got, and when.
-     */
+    /* After an acquire that came to nothing, and that the server may yet carry out: takes
+     * back what it gets by attempt->number or a lower one. Waits for no answer. Without
+     * this slot, tries see to that by themselves, or nobody. With it, a try that is
+     * repeated gets what the first one got, and when. */
     void (*withdraw)(const struct dlock_attempt *attempt);
 
-    /*
-     * After an acquire with attempt->waits was told no for the last time: leaves
-     * the queue. (An acquire without an answer leaves it by itself.) Blocks for
-     * the wire at most. NULL = there is no queue.
-     */
+    /* After an acquire with attempt->waits was told no for the last time: leaves the
+     * queue. (An acquire without an answer leaves it by itself.) Blocks for the wire at
+     * most. NULL = there is no queue. */
     void (*give_up)(const struct dlock_attempt *attempt);
 
     /* Milliseconds until a grant that has no lease is lost, as far as the client
@@ -150,24 +142,19 @@ struct dlock_strategy {
     dlock_renew_slot *renew;
     dlock_forced_slot *forced;
 
-    /*
-     * Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK,
-     * from 1. DICE is random. NULL = short, and the same for all looks.
-     */
+    /* Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK, from 1. DICE
+     * is random. NULL = short, and the same for all looks. */
     uint64_t (*pause_us)(unsigned look, uint16_t dice);
 
-    /*
-     * DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of
-     * NAME is missed; NULL = no memory, poll instead. arm: *CALL is called once,
-     * as soon as it is worth trying again; inside of arm the first time, or if
-     * watching works only now, because the lock may have become free just
-     * before. It returns until when to wait for that at most: UNTIL_MS or
-     * earlier. disarm: *CALL is not called any more; the next try uses the
-     * wake-up. unwatch: the lock is free at FREE_MS at the latest, by what the waiter
-     * heard last, so nobody must sleep for much longer; 0 = the try after the last
-     * wake-up got no answer, so another waiter must get the wake-up;
-     * NULL = there is nothing to leave.
-     */
+    /* DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of NAME is
+     * missed; NULL = no memory, poll instead. arm: *CALL is called once, as soon as it is
+     * worth trying again; inside of arm the first time, or if watching works only now,
+     * because the lock may have become free just before. It returns until when to wait
+     * for that at most: UNTIL_MS or earlier. disarm: *CALL is not called any more; the
+     * next try uses the wake-up. unwatch: the lock is free at FREE_MS at the latest, by
+     * what the waiter heard last, so nobody must sleep for much longer; 0 = the try after
+     * the last wake-up got no answer, so another waiter must get the wake-up; NULL =
+     * there is nothing to leave. */
     void *(*watch)(struct dlock_session *session, const char *name);
     uint64_t (*arm)(void *watch, uint64_t until_ms,
                     const struct dlock_wake_call *call);
@@ -204,27 +191,21 @@ static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
 const struct dlock_strategy *dlock_strategy_called(const char *name);
 const char *dlock_strategy_where(const char *name);
 
-/*
- * The core that a part belongs to. Its name has the version, so a part of another
- * version does not link, nor load. It points to what is the core's own: a part of
- * another copy of the core points elsewhere, and is not registered.
- */
+/* The core that a part belongs to. Its name has the version, so a part of another version
+ * does not link, nor load. It points to what is the core's own: a part of another copy of
+ * the core points elsewhere, and is not registered. */
 extern const char *const DLOCK_CORE;
 
-/*
- * The parts of one library: strategies, which NULL ends; TLS. A program that loads it
- * has a copy: with its size, the soname must change.
- */
+/* The parts of one library: strategies, which NULL ends; TLS. A program that loads it has
+ * a copy: with its size, the soname must change. */
 struct dlock_strategies {
     const char *const *core; /* &DLOCK_CORE */
     const struct dlock_strategy *const *all;
     const struct dlock_tls_kind *tls; /* tls.h; or NULL */
 };
 
-/*
- * Defines SET from MAP(X), a list of X(none), each for dlock_strategy_none in the
- * file of its family, which MAP(DLOCK_STRATEGY_DECLARE) declares before.
- */
+/* Defines SET from MAP(X), a list of X(none), each for dlock_strategy_none in the file of
+ * its family, which MAP(DLOCK_STRATEGY_DECLARE) declares before. */
 #define DLOCK_STRATEGIES(set, map)                                             \
     const struct dlock_strategies set = {                                      \
         .core = &DLOCK_CORE,                                                   \

@@ -64,11 +64,9 @@ static void renumber(struct dlock_wait *wait)
     wait->repeats = false;
 }
 
-/*
- * A grant whose lease ended while the answer was on its way is none: somebody
- * else may be inside. It goes back, for the server's clock may be later than
- * ours; after that an old number would be taken for a late copy.
- */
+/* A grant whose lease ended while the answer was on its way is none: somebody else may be
+ * inside. It goes back, for the server's clock may be later than ours; after that an old
+ * number would be taken for a late copy. */
 static enum dlock_status give_back(struct dlock_wait *wait)
 {
     struct dlock_attempt end = wait->attempt;
@@ -89,14 +87,11 @@ static bool is_open(enum dlock_status status)
            status == DLOCK_DEADLOCK;
 }
 
-/*
- * Notes of a try for the next one. After a "no" it is certain
- * that nothing is ours; but where copies are not known, we may be told of the
- * key that we have put there ourselves. And an earlier try, or the first copy of one
- * whose second was told no, may still be on its way: if it gets the lock, the next try
- * comes in again by a higher number, because a grant must not count from a try that is
- * later than its lease.
- */
+/* Notes of a try for the next one. After a "no" it is certain that nothing is ours; but
+ * where copies are not known, we may be told of the key that we have put there ourselves.
+ * And an earlier try, or the first copy of one whose second was told no, may still be on
+ * its way: if it gets the lock, the next try comes in again by a higher number, because a
+ * grant must not count from a try that is later than its lease. */
 static void note(struct dlock_wait *wait, enum dlock_status status)
 {
     bool knows_copies = wait->strategy->knows_copies;

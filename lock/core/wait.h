@@ -84,11 +84,9 @@ void dlock_wait_sleep(struct dlock_wait *wait);
  * its lease; DLOCK_TIMEOUT: nobody could be reached, and the wait was ended. */
 enum dlock_status dlock_wait_end(struct dlock_wait *wait);
 
-/*
- * Calls CALL, a strategy's release or extend, again and again while there is no
- * answer and attempt->limit_ms has not come: after DLOCK_UNKNOWN only where the
- * server knows copies.
- */
+/* Calls CALL, a strategy's release or extend, again and again while there is no answer
+ * and attempt->limit_ms has not come: after DLOCK_UNKNOWN only where the server knows
+ * copies. */
 enum dlock_status dlock_wait_retry(
     const struct dlock_attempt *attempt,
     enum dlock_status (*call)(const struct dlock_attempt *attempt));

@@ -114,10 +114,8 @@ bool dlock_dial_login(const struct dlock_address *address,
     return dlock_url_has_login(address);
 }
 
-/*
- * As much of an error as is safe to tell: a server that does not know AUTH says
- * what it was given, and any other might.
- */
+/* As much of an error as is safe to tell: a server that does not know AUTH says what it
+ * was given, and any other might. */
 static void make_tellable(char *text, const char *password)
 {
     char *given = strstr(text, ", with args");

@@ -132,12 +132,10 @@ static void *look_up(void *arg)
 
 /* Questions --------------------------------------------------------------- */
 
-/*
- * With the mutex, which is let go of meanwhile: 0 or an EAI_, which is EAI_INPROGRESS if
+/* With the mutex, which is let go of meanwhile: 0 or an EAI_, which is EAI_INPROGRESS if
  * there was no answer by UNTIL_MS. Nobody joins the thread that asks, because it may hang
  * for as long as the resolver likes. "There is no such name" is an answer; without one,
- * the last good one will do.
- */
+ * the last good one will do. */
 static int ask_for(struct name *name, uint64_t until_ms,
                    struct dlock_places *places)
 {

@@ -1,11 +1,10 @@
 /*
- * Looking host names up, with a bound. getaddrinfo() takes none, so it runs in a
- * thread of its own, one per name, and a question waits for it as long as its
- * caller likes. The answer goes to all who still wait, and is remembered for later
- * questions that get none.
+ * Looking host names up, with a bound. getaddrinfo() takes none, so it runs in a thread
+ * of its own, one per name, and a question waits for it as long as its caller likes. The
+ * answer goes to all who still wait, and is remembered for later questions that get none.
  *
- * Names belong to the process, not to a client: the thread may come back when the
- * client that asked is long gone.
+ * Names belong to the process, not to a client: the thread may come back when the client
+ * that asked is long gone.
  */
 #ifndef DLOCK_LOOKUP_H
 #define DLOCK_LOOKUP_H

@@ -152,10 +152,8 @@ static bool step(struct asking *asking)
 
 /* The end -------------------------------------------------------------------- */
 
-/*
- * As for one command, the time that is left is read before the hook is called,
- * and counts from its return.
- */
+/* As for one command, the time that is left is read before the hook is called, and counts
+ * from its return. */
 void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
                const struct dlock_question *question)
 {

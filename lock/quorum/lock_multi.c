@@ -24,11 +24,9 @@ static enum dlock_status open_all(struct dlock *client)
     return dlock_quorum_open(client, false);
 }
 
-/*
- * Takes the servers in order. One of which only a copy was told no is to be given back as
+/* Takes the servers in order. One of which only a copy was told no is to be given back as
  * well, for what was sent first may still come, and lock. Each try has a number of its
- * own: the one before may have been undone.
- */
+ * own: the one before may have been undone. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     const struct dlock_poll *poll = attempt->session->own;

@@ -62,12 +62,10 @@ static bool is_age(const struct dlock_reply *reply)
     return reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 0;
 }
 
-/*
- * Asks those that have a new connection; the text: why one did not say its age. Half of
- * the time is for the votes. A server that hangs comes with a new connection each
- * time: if the servers whose age is known are enough, it is merely given a chance;
- * else it is waited for until they are.
- */
+/* Asks those that have a new connection; the text: why one did not say its age. Half of
+ * the time is for the votes. A server that hangs comes with a new connection each time:
+ * if the servers whose age is known are enough, it is merely given a chance; else it is
+ * waited for until they are. */
 static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
 {
     struct dlock_session *session = attempt->session;
@@ -119,10 +117,8 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
     }
 }
 
-/*
- * One server by two names would have two votes. Addresses do not tell; the run
- * does, as soon as both connections are there.
- */
+/* One server by two names would have two votes. Addresses do not tell; the run does, as
+ * soon as both connections are there. */
 static enum dlock_status check_distinct(const struct dlock_poll *poll)
 {
     for (size_t i = 0; i < poll->n; i++)
@@ -155,11 +151,9 @@ static bool may_vote(const struct dlock_attempt *attempt, size_t i)
 
 /* Acquire ---------------------------------------------------------------------- */
 
-/*
- * Counts the VOTES for one try, and says what comes of it, with AGES for the text. *SPLIT:
- * some have agreed; *BUSY_MS: until the first of those that said no may be free. A server
- * without a vote has taken the lock as well: it has to be given back.
- */
+/* Counts the VOTES for one try, and says what comes of it, with AGES for the text.
+ * *SPLIT: some have agreed; *BUSY_MS: until the first of those that said no may be free.
+ * A server without a vote has taken the lock as well: it has to be given back. */
 static enum dlock_status count(const struct dlock_attempt *attempt,
                                const struct dlock_error *ages,
                                struct dlock_vote votes[], bool *split,

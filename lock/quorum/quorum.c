@@ -194,10 +194,8 @@ struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
 
 /* After an acquire ------------------------------------------------------------- */
 
-/*
- * Makes the token known to enough servers. A round trip more, but only after
- * servers were out of reach: else their counts agree by themselves.
- */
+/* Makes the token known to enough servers. A round trip more, but only after servers were
+ * out of reach: else their counts agree by themselves. */
 static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
 {
     const struct dlock_poll *poll = attempt->session->own;
@@ -216,13 +214,11 @@ static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
     return dlock_quorum_ask(attempt, &question).yes >= poll->needed;
 }
 
-/*
- * A re-entry is a new hold only if so many servers did not know the outer one that
- * enough cannot have it any more: another majority may have answered then. It has
- * the token of the outer one; the token of a server that did not know the outer
- * hold is ignored. The token has to be known to enough servers, which count on from
- * there, and none may have it wrong.
- */
+/* A re-entry is a new hold only if so many servers did not know the outer one that enough
+ * cannot have it any more: another majority may have answered then. It has the token of
+ * the outer one; the token of a server that did not know the outer hold is ignored. The
+ * token has to be known to enough servers, which count on from there, and none may have
+ * it wrong. */
 static enum dlock_status confirm(const struct dlock_attempt *attempt,
                                  const struct dlock_vote votes[])
 {
@@ -250,11 +246,9 @@ static enum dlock_status confirm(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/*
- * Those that may have agreed are told to forget it, and not waited for: they have been
+/* Those that may have agreed are told to forget it, and not waited for: they have been
  * silent once. They share one connect timeout, however many cannot be reached. Those that
- * agreed are asked to forget it, and waited for.
- */
+ * agreed are asked to forget it, and waited for. */
 static enum dlock_status undo(const struct dlock_attempt *attempt,
                               const struct dlock_vote votes[],
                               enum dlock_status status)
@@ -326,13 +320,11 @@ enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
 
 /* A lock that is held --------------------------------------------------------- */
 
-/*
- * All by the same rule. Enough servers say yes: it is done. So many say no that enough
+/* All by the same rule. Enough servers say yes: it is done. So many say no that enough
  * cannot say yes any more: it is lost. Else nobody knows. Servers that did not answer are
  * neither yes nor no, so they are not counted. A release goes to all servers, also to
  * those that did not answer when the lock was taken, because it may stand there all the
- * same.
- */
+ * same. */
 static enum dlock_status rule(size_t n, size_t needed,
                               const struct dlock_count *count)
 {
@@ -506,10 +498,8 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
 
 /* Renewal, on the watchdog's thread --------------------------------------------- */
 
-/*
- * Adds up what the servers say to renewal number I. If it is lost, then for the
- * reason that one of them gives.
- */
+/* Adds up what the servers say to renewal number I. If it is lost, then for the reason
+ * that one of them gives. */
 static void add_renewals(const struct dlock_nodes *nodes,
                          struct dlock_renew *renew, size_t i)
 {

@@ -89,24 +89,20 @@ struct dlock_count {
 /* For .open: all servers of the url, or with MAJORITY more than half. */
 enum dlock_status dlock_quorum_open(struct dlock *client, bool majority);
 
-/*
- * Asks all servers QUESTION's one command about ATTEMPT, and counts. The answers stay in
- * the poll. The end of the time, and how many are needed, is filled in.
- */
+/* Asks all servers QUESTION's one command about ATTEMPT, and counts. The answers stay in
+ * the poll. The end of the time, and how many are needed, is filled in. */
 struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
                                     const struct dlock_question *question);
 
 /* The usual answer of a script that did it: its first integer is 1. */
 bool dlock_quorum_is_one(const struct dlock_reply *reply);
 
-/*
- * The end of an acquire, to which VOTES came. With STATUS DLOCK_OK enough of them count:
+/* The end of an acquire, to which VOTES came. With STATUS DLOCK_OK enough of them count:
  * its grant is filled, and its token made known to enough servers. Otherwise it is taken
- * back, last server first, from each that agreed, or may have. Returns what the acquire is
- * to answer: also DLOCK_UNKNOWN, if so many servers may keep it until its lease ends that
- * nobody else can get it. With DLOCK_BUSY, BUSY_MS is when the lease of a holder ends;
- * SPLIT: each of several that try at once may have got a part.
- */
+ * back, last server first, from each that agreed, or may have. Returns what the acquire
+ * is to answer: also DLOCK_UNKNOWN, if so many servers may keep it until its lease ends
+ * that nobody else can get it. With DLOCK_BUSY, BUSY_MS is when the lease of a holder
+ * ends; SPLIT: each of several that try at once may have got a part. */
 enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
                                    const struct dlock_vote votes[],
                                    enum dlock_status status, bool split,

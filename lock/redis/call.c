@@ -87,10 +87,8 @@ static const char *signature_of(const struct dlock_reply *reply)
     return since_7 != NULL ? since_7 : strstr(reply->string, "user_script");
 }
 
-/*
- * Writes of a script before its error stay. The errors listed end it before the first
- * write: ask.lua sees to the rights, and the lock's own key is looked at first.
- */
+/* Writes of a script before its error stay. The errors listed end it before the first
+ * write: ask.lua sees to the rights, and the lock's own key is looked at first. */
 static bool may_have_written(const struct dlock_command *command,
                              const struct dlock_reply *reply)
 {
@@ -105,11 +103,9 @@ static bool may_have_written(const struct dlock_command *command,
     return command->script != NULL && signature_of(reply) != NULL;
 }
 
-/*
- * An error is the server's refusal, so nothing is held for it, unless it ended a
- * script. Some come from a server that is not, not yet, or no longer the one to
- * talk to: it is looked for anew the next time.
- */
+/* An error is the server's refusal, so nothing is held for it, unless it ended a script.
+ * Some come from a server that is not, not yet, or no longer the one to talk to: it is
+ * looked for anew the next time. */
 static enum dlock_status judge(struct dlock_wire *wire,
                                const struct dlock_command *command,
                                const struct dlock_reply *reply)
@@ -271,11 +267,9 @@ void dlock_batch_conclude(struct dlock_wire *wire,
     }
 }
 
-/*
- * The time that is left is read before the hook is called and counts from its return: a
+/* The time that is left is read before the hook is called and counts from its return: a
  * hook that pauses here stands for a process that was stopped, and after a stop the
- * commands do go out.
- */
+ * commands do go out. */
 void dlock_call_batch(struct dlock_wire *wire,
                       struct dlock_exchange exchanges[], size_t n,
                       uint64_t limit_ms)
@@ -305,10 +299,8 @@ static enum dlock_status send_once(struct dlock_wire *wire,
     return one.status;
 }
 
-/*
- * The copies are the same bytes with the same attempt number, on a fresh
- * connection each: a connection that lost a reply may yet deliver it.
- */
+/* The copies are the same bytes with the same attempt number, on a fresh connection each:
+ * a connection that lost a reply may yet deliver it. */
 enum dlock_status dlock_call(struct dlock_wire *wire,
                              const struct dlock_command *command,
                              uint64_t limit_ms, struct dlock_reply *reply)

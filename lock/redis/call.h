@@ -1,6 +1,5 @@
 /*
- * Calls: every command that the library sends goes through here, past the step
- * hook.
+ * Calls: every command that the library sends goes through here, past the step hook.
  *
  * Statuses, on which a caller may rely:
  *   DLOCK_OK           the reply is there (it may say no)
@@ -42,12 +41,11 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms);
 
-/*
- * Its pieces, for one server, in this order; there has to be a connection before the
- * second. _exchange connects, if need be, sends and reads. Scripts that the server did not know go once more, one by one, after all
- * replies, because these come in the order of the commands. At the end, those that were
- * not sent are DLOCK_UNREACHABLE, and those that were not answered DLOCK_UNKNOWN.
- */
+/* Its pieces, for one server, in this order; there has to be a connection before the
+ * second. _exchange connects, if need be, sends and reads. Scripts that the server did
+ * not know go once more, one by one, after all replies, because these come in the order
+ * of the commands. At the end, those that were not sent are DLOCK_UNREACHABLE, and those
+ * that were not answered DLOCK_UNKNOWN. */
 void dlock_batch_begin(const struct dlock_wire *wire,
                        struct dlock_exchange exchanges[], size_t n);
 void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,

@@ -377,11 +377,9 @@ struct way {
     unsigned hops_n;
 };
 
-/*
- * Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given
- * up, since time is over, or nobody wants it any more. "MOVED SLOT HOST:PORT" or "ASK ..."
- * name a node; without a host it is that of the sender.
- */
+/* Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given up,
+ * since time is over, or nobody wants it any more. "MOVED SLOT HOST:PORT" or "ASK ..."
+ * name a node; without a host it is that of the sender. */
 static bool follow(struct way *way, const struct dlock_command *command,
                    const struct dlock_reply *reply)
 {

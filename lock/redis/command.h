@@ -84,11 +84,9 @@ void dlock_command_derived(struct dlock_command *command, const char *suffix,
 void dlock_command_derived_key(struct dlock_command *command,
                                const char *suffix, const char *detail);
 
-/*
- * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a Redis cluster,
+/* A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a Redis cluster,
  * which hashes only the first {braces}: a name that has a {tag} keeps it, and any other
- * becomes the tag. (A name with a '}' but no tag cannot be matched: CROSSSLOT.)
- */
+ * becomes the tag. (A name with a '}' but no tag cannot be matched: CROSSSLOT.) */
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail);
 

@@ -46,11 +46,9 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     return dlock_node_read_acquire(&reply, attempt->grant, attempt->busy_ms);
 }
 
-/*
- * After an acquire without an answer. The server may carry it out yet, say when
- * it wakes up again, and lock for somebody who has given up. So a release goes
- * after it, whose reply nobody waits for; it is of use in either order.
- */
+/* After an acquire without an answer. The server may carry it out yet, say when it wakes
+ * up again, and lock for somebody who has given up. So a release goes after it, whose
+ * reply nobody waits for; it is of use in either order. */
 static void withdraw(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
@@ -85,10 +83,8 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
 
 /* Waiters ------------------------------------------------------------------ */
 
-/*
- * If there is no answer, the heartbeat ends the matter: there is nothing to tell
- * the caller, and nothing to wait for longer than once, or than the acquire may take.
- */
+/* If there is no answer, the heartbeat ends the matter: there is nothing to tell the
+ * caller, and nothing to wait for longer than once, or than the acquire may take. */
 static void give_up(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
@@ -157,10 +153,8 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/*
- * Waiters of redisson are subscribed: one connection a client, which stays subscribed
- * for a moment after its last waiter. The server counts them, but knows no names.
- */
+/* Waiters of redisson are subscribed: one connection a client, which stays subscribed for
+ * a moment after its last waiter. The server counts them, but knows no names. */
 static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
                                        struct dlock_waiting waiters[],
                                        size_t n_max, size_t *n)

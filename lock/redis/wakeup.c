@@ -157,11 +157,9 @@ static void permit(struct waiter *waiter)
     dlock_wake_call(&waiter->call);
 }
 
-/*
- * A permit for the waiter that has waited longest, of those that have none: they are
+/* A permit for the waiter that has waited longest, of those that have none: they are
  * about to try, and a second one would be wasted. (That is not fairness: a newcomer
- * elsewhere may still be faster than the one that was woken.)
- */
+ * elsewhere may still be faster than the one that was woken.) */
 static void wake_one(const struct topic *topic)
 {
     struct waiter *each = TAILQ_FIRST(&topic->waiters);
@@ -193,11 +191,9 @@ static void wake_by(const struct topic *topic, uint64_t until_ms)
         permit(TAILQ_FIRST(&topic->waiters));
 }
 
-/*
- * The next thing that the server has to be told: a topic to subscribe to, which is
- * marked as asked for and put into COPY; or one that nobody has waited for since
- * IDLE_BEFORE_MS, which is taken off the list and is the caller's to free. NULL: nothing.
- */
+/* The next thing that the server has to be told: a topic to subscribe to, which is marked
+ * as asked for and put into COPY; or one that nobody has waited for since IDLE_BEFORE_MS,
+ * which is taken off the list and is the caller's to free. NULL: nothing. */
 static struct topic *next_task(struct dlock_wakeup *wakeup,
                                uint64_t idle_before_ms, struct topic *copy)
 {
@@ -330,12 +326,9 @@ static bool hear_server(struct dlock_wakeup *wakeup)
     return true;
 }
 
-/*
- * A server that hangs or is cut off says nothing, and never that it is over, though
- * there may be another one to go to by then. So silence is asked about, but not of a
- * Unix socket, which is closed with its server. False if the connection is to be
- * dropped.
- */
+/* A server that hangs or is cut off says nothing, and never that it is over, though there
+ * may be another one to go to by then. So silence is asked about, but not of a Unix
+ * socket, which is closed with its server. False if the connection is to be dropped. */
 static bool has_pulse(struct dlock_wakeup *wakeup)
 {
     struct dlock_command command;
@@ -374,10 +367,8 @@ static void sleep_reader(struct dlock_wakeup *wakeup, bool idle)
     (void)!eventfd_read(wakeup->poke_fd, &pokes);
 }
 
-/*
- * The thread. Without topics it sleeps until it is poked; with some it looks
- * at least once in LINGER_MS, to find those that nobody waits for any more.
- */
+/* The thread. Without topics it sleeps until it is poked; with some it looks at least
+ * once in LINGER_MS, to find those that nobody waits for any more. */
 static void *read_events(void *arg)
 {
     struct dlock_wakeup *wakeup = arg;
@@ -461,10 +452,8 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
     return until_ms;
 }
 
-/*
- * A permit is taken away here, and from then on is the caller's duty: to try,
- * and if the try gets no answer, to say so when it leaves.
- */
+/* A permit is taken away here, and from then on is the caller's duty: to try, and if the
+ * try gets no answer, to say so when it leaves. */
 void dlock_wakeup_disarm(void *watch)
 {
     struct waiter *waiter = watch;
@@ -484,12 +473,10 @@ void dlock_wakeup_all(struct dlock *client)
         wake_all(each);
 }
 
-/*
- * Both a permit not yet seen and one seen in vain belong to the next. A lease that is
+/* Both a permit not yet seen and one seen in vain belong to the next. A lease that is
  * shorter than the one before is known only to the waiter that was woken: if it were not
  * given back, the others would sleep until the end of the earlier one. So one of them
- * must look, unless there is one that wakes in time.
- */
+ * must look, unless there is one that wakes in time. */
 void dlock_wakeup_leave(void *watch, uint64_t free_ms)
 {
     struct waiter *waiter = watch;

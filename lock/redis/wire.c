@@ -51,10 +51,8 @@ void dlock_wire_close(struct dlock_wire *wire)
 
 /* Connecting, sending, reading ----------------------------------------- */
 
-/*
- * Asking whether the connection is stale costs a system call per command. It
- * buys the difference between "reconnect" and "don't know" after a restart.
- */
+/* Asking whether the connection is stale costs a system call per command. It buys the
+ * difference between "reconnect" and "don't know" after a restart. */
 bool dlock_wire_alive(const struct dlock_wire *wire)
 {
     return wire->link.fd >= 0 && !dlock_wire_outdated(wire) &&
@@ -172,12 +170,9 @@ static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
                             "01234567890123456789012345678901"
                             "\x00\x00\x02\x00\x2f\x01\x00";
 
-/*
- * Whether the server hung up because it wants TLS: it has carried out nothing then.
- * On a new connection it is sent the beginning of a handshake. A server that knows TLS
- * says something of TLS to that, if only an alert; one without takes it for half a
- * command.
- */
+/* Whether the server hung up because it wants TLS: it has carried out nothing then. On a
+ * new connection it is sent the beginning of a handshake. A server that knows TLS says
+ * something of TLS to that, if only an alert; one without takes it for half a command. */
 static bool sniff_tls(const struct dlock_wire *wire, uint64_t until_ms)
 {
     struct dlock_address plain = wire->config->address;
@@ -283,10 +278,8 @@ static void decode_event(const redisReply *raw, struct dlock_event *event)
 
 /* Replies, and what a subscriber is told ----------------------------------- */
 
-/*
- * A server that hears us and is not heard would carry out what comes by the client's
- * other connections: none is used until one has been made anew.
- */
+/* A server that hears us and is not heard would carry out what comes by the client's
+ * other connections: none is used until one has been made anew. */
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                   struct dlock_reply *reply)
 {

@@ -16,10 +16,8 @@
 
 #include <stdio.h>
 
-/*
- * The lock for the server's functions. Its names are 64 characters at most,
- * regardless of case, and the same in all databases: hence the hash.
- */
+/* The lock for the server's functions. Its names are 64 characters at most, regardless of
+ * case, and the same in all databases: hence the hash. */
 #define OF_THE_LOCK                                                            \
     " FROM (SELECT CONCAT('dlock:', "                                          \
     "SHA2(CONCAT(DATABASE(), x'00', {name}), 224)) AS n) AS names"

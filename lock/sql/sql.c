@@ -238,11 +238,9 @@ static unsigned connect_to(const struct dlock_session *session,
     return code;
 }
 
-/*
- * Connects, unless there is a connection that looks alive. Names are looked up here,
- * because the library would take as long as the resolver does. Each place has its share of
- * the time; a server that refuses is the last one.
- */
+/* Connects, unless there is a connection that looks alive. Names are looked up here,
+ * because the library would take as long as the resolver does. Each place has its share
+ * of the time; a server that refuses is the last one. */
 static enum dlock_status ready(const struct dlock_session *session,
                                uint64_t until_ms)
 {
@@ -357,11 +355,9 @@ static const struct {
 
 enum { ANSWERS_N = sizeof(answers) / sizeof(answers[0]) };
 
-/*
- * Whether the statement may have been carried out. A write that fails has sent a part
- * at most, on which no server acts. The server's errors for a connection that is being
- * ended do not say whether it was before or after.
- */
+/* Whether the statement may have been carried out. A write that fails has sent a part at
+ * most, on which no server acts. The server's errors for a connection that is being ended
+ * do not say whether it was before or after. */
 static enum dlock_status judge(struct dlock_sql *sql,
                                struct dlock_sql_reply *reply)
 {

@@ -86,10 +86,8 @@ void dlock_guard_close(struct dlock *client)
 
 /* The thread ---------------------------------------------------------------- */
 
-/*
- * Is it there? Then it shall live on. Whose it is, is not asked; and between the
- * two commands it may have become somebody else's as well.
- */
+/* Is it there? Then it shall live on. Whose it is, is not asked; and between the two
+ * commands it may have become somebody else's as well. */
 static void renew(struct guard *guard, const char *name)
 {
     uint64_t limit_ms = dlock_clock_now(guard->clock) + guard->timeout_ms;

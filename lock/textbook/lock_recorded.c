@@ -107,10 +107,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     return status;
 }
 
-/*
- * The row says whether it was ours: Redis may have forgotten, which is what the
- * row is for. The key comes last, or a waiter would meet the row still there.
- */
+/* The row says whether it was ours: Redis may have forgotten, which is what the row is
+ * for. The key comes last, or a waiter would meet the row still there. */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     enum dlock_status status, key;

@@ -146,10 +146,8 @@ const char *dlock_text_script_fault(const char *lua,
 /* Has each script of TEXT ask for the rights that it needs, before it writes. */
 void dlock_text_ask_rights(struct dlock_text *text);
 
-/*
- * Reads TEXT, of the lock or the file NAME. NULL: it is none, or there is no memory;
- * the error says so with line and word.
- */
+/* Reads TEXT, of the lock or the file NAME. NULL: it is none, or there is no memory; the
+ * error says so with line and word. */
 struct dlock_text *dlock_text_read(const char *name, const char *text);
 void dlock_text_free(struct dlock_text *text);
 

@@ -254,10 +254,8 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
                       reply);
 }
 
-/*
- * A plain key has no script to ask for owner and lease at once. Between the two questions
- * the lock may change hands: this is a look, not a decision.
- */
+/* A plain key has no script to ask for owner and lease at once. Between the two questions
+ * the lock may change hands: this is a look, not a decision. */
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder)
 {

@@ -289,10 +289,8 @@ enum {
     SPIN_DOUBLINGS = 7, /* up to 128 ms */
 };
 
-/*
- * The upper half of it is random. Two that were refused together would come
- * back together for ever, and one of them would always be the second.
- */
+/* The upper half of it is random. Two that were refused together would come back together
+ * for ever, and one of them would always be the second. */
 static uint64_t doubling_us(unsigned look, uint16_t dice)
 {
     unsigned doublings = look - 1 < SPIN_DOUBLINGS ? look - 1 : SPIN_DOUBLINGS;

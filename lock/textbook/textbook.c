@@ -41,11 +41,9 @@ static size_t all_n;
 static const struct dlock_strategies textbook = {.core = &DLOCK_CORE,
                                                  .all = all};
 
-/*
- * Nothing of the lock is different from fenced. It is the resource that is told,
- * by the capability, to compare at the write and not to stamp before the read:
- * what the holder has read by then may be stale, and its number is the highest.
- */
+/* Nothing of the lock is different from fenced. It is the resource that is told, by the
+ * capability, to compare at the write and not to stamp before the read: what the holder
+ * has read by then may be stale, and its number is the highest. */
 static const struct dlock_strategy *make_fenced_late(void)
 {
     static struct dlock_strategy late;

@@ -109,11 +109,8 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
     return status;
 }
 
-/*
- * DLOCK_OK: it is our turn. DLOCK_BUSY: somebody is before us; if we wait, we shall
- * hear. DLOCK_LOST: we are not in the queue any more. COUNTED: tokens come from the
- * counter.
- */
+/* DLOCK_OK: it is our turn. DLOCK_BUSY: somebody is before us; if we wait, we shall hear.
+ * DLOCK_LOST: we are not in the queue any more. COUNTED: tokens come from the counter. */
 static enum dlock_status look(const struct dlock_attempt *attempt,
                               const struct dlock_zk_node *node, bool *counted)
 {
@@ -144,15 +141,14 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
 /* Tokens ----------------------------------------------------------------------- */
 
 /*
- * The next token of the counter, for a holder in session IN of ZooKeeper: above its
- * last, and the floor. The counter is a node that is read, and written if it has not
- * changed since. A directory with a counter in it stays, as it is not empty.
+ * The next token of the counter, for a holder in session IN of ZooKeeper: above its last,
+ * and the floor. The counter is a node that is read, and written if it has not changed
+ * since. A directory with a counter in it stays, as it is not empty.
  *
- * Only the holder counts, so that there is hardly ever a second one; one that
- * is late is refused by the server, as its session has ended by then. Nor can a
- * token from here be one that was a node's number before: those were all below
- * the floor when the counting began. A write whose answer is lost may have been done:
- * that token is skipped.
+ * Only the holder counts, so that there is hardly ever a second one; one that is late is
+ * refused by the server, as its session has ended by then. Nor can a token from here be
+ * one that was a node's number before: those were all below the floor when the counting
+ * began. A write whose answer is lost may have been done: that token is skipped.
  */
 static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
                                uint64_t *token)

@@ -77,11 +77,9 @@ static void end(struct dlock_zk *zk, enum dlock_loss why)
     dlock_zk_nudge_workers(zk->client);
 }
 
-/*
- * A session that cannot be kept alive is over when the server may think so. It
- * never tells by itself: a client that is not connected hears nothing; and a
- * server that has lost its data turns away all who know better.
- */
+/* A session that cannot be kept alive is over when the server may think so. It never
+ * tells by itself: a client that is not connected hears nothing; and a server that has
+ * lost its data turns away all who know better. */
 uint64_t dlock_zk_check(struct dlock_zk *zk)
 {
     uint64_t left_ms =
@@ -93,12 +91,10 @@ uint64_t dlock_zk_check(struct dlock_zk *zk)
     return UINT64_MAX;
 }
 
-/*
- * On the library's thread. A watch that fires and a session that ends are worth a look
- * for a waiter. A connection that comes and goes is not: watches outlive it. Watches
- * hear of the session as well; they say nothing new of it. A handle that is being
- * closed must not speak for the next one.
- */
+/* On the library's thread. A watch that fires and a session that ends are worth a look
+ * for a waiter. A connection that comes and goes is not: watches outlive it. Watches hear
+ * of the session as well; they say nothing new of it. A handle that is being closed must
+ * not speak for the next one. */
 static void on_event(zhandle_t *library, int type, int state, const char *path,
                      void *ctx)
 {
@@ -158,12 +154,10 @@ static void say_nothing(const char *message)
     (void)message;
 }
 
-/*
- * The servers with numbers in place of names, as the library takes them. With names it
+/* The servers with numbers in place of names, as the library takes them. With names it
  * would ask the resolver itself, without a bound, and on the thread that keeps the
  * session alive. Each name has its share of the time, and is left out if it is not found.
- * DLOCK_UNREACHABLE: none is.
- */
+ * DLOCK_UNREACHABLE: none is. */
 static enum dlock_status find_servers(const struct dlock_zk_client *client,
                                       uint64_t until_ms,
                                       char list[SERVERS_BYTES_MAX + 1])
@@ -200,11 +194,9 @@ static bool seeks_elsewhere(const struct dlock_zk *zk, const char *servers)
            zk->expires_ms == 0 && strcmp(zk->handle->servers, servers) != 0;
 }
 
-/*
- * Makes way for a new handle: a session that has ended goes; and a handle that has not
+/* Makes way for a new handle: a session that has ended goes; and a handle that has not
  * found a server yet, if the names stand for other places by now. (The library could be
- * told of those, but its threads may be at the old list, which it frees then.)
- */
+ * told of those, but its threads may be at the old list, which it frees then.) */
 static void drop_useless(struct dlock_zk *zk, uint64_t until_ms)
 {
     char list[SERVERS_BYTES_MAX + 1] = "";
@@ -250,10 +242,8 @@ static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
     return DLOCK_OK;
 }
 
-/*
- * A connection, and session NUMBER, or else DLOCK_LOST; with 0, whichever there
- * is, or a new one. DLOCK_UNREACHABLE at UNTIL_MS of real time.
- */
+/* A connection, and session NUMBER, or else DLOCK_LOST; with 0, whichever there is, or a
+ * new one. DLOCK_UNREACHABLE at UNTIL_MS of real time. */
 static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
                                     uint64_t until_ms)
 {

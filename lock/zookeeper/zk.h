@@ -185,23 +185,19 @@ void dlock_zk_wake(struct dlock_zk *zk);
 
 /* Nodes, zk_node.c ------------------------------------------------------------- */
 
-/*
- * A node that is not wanted any more has to go: as long as the session lives, nobody else
- * would get the lock. If a delete gets no answer, the node is left to the client's keeper,
- * a thread that deletes it as soon as the server lets it. A delete goes by the path: so
- * while a name has a node left, the session does not make another for it.
- */
+/* A node that is not wanted any more has to go: as long as the session lives, nobody else
+ * would get the lock. If a delete gets no answer, the node is left to the client's
+ * keeper, a thread that deletes it as soon as the server lets it. A delete goes by the
+ * path: so while a name has a node left, the session does not make another for it. */
 
 /* The owner in "OWNER:ATTEMPT:...". */
 void dlock_zk_node_owner(const char *tag,
                          char owner[DLOCK_OWNER_BYTES_MAX + 1]);
 
-/*
- * Makes the node of ATTEMPT: the lock itself, or IN_QUEUE a place in its directory. Before,
- * waits for a node of that name that is left, for one command timeout. DLOCK_OK: *NODE is
- * there, and wanted. DLOCK_BUSY: there is such a lock already. Else *NODE is NULL; with
- * DLOCK_UNKNOWN, one is left.
- */
+/* Makes the node of ATTEMPT: the lock itself, or IN_QUEUE a place in its directory.
+ * Before, waits for a node of that name that is left, for one command timeout. DLOCK_OK:
+ * *NODE is there, and wanted. DLOCK_BUSY: there is such a lock already. Else *NODE is
+ * NULL; with DLOCK_UNKNOWN, one is left. */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue,
                                      struct dlock_zk_node **node);

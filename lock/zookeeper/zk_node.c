@@ -127,11 +127,9 @@ static enum dlock_status look_for(const struct dlock_attempt *attempt,
     return status == DLOCK_OK ? kind->find(attempt, node) : status;
 }
 
-/*
- * A node that cannot be looked for stays behind. To end the session would take it
- * along, but only if the server is there to be told: while an ensemble elects, it
- * would stay until the session times out.
- */
+/* A node that cannot be looked for stays behind. To end the session would take it along,
+ * but only if the server is there to be told: while an ensemble elects, it would stay
+ * until the session times out. */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node)
 {
@@ -235,11 +233,9 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
 
 /* Deleting -------------------------------------------------------------------- */
 
-/*
- * DLOCK_OK: there was one; DLOCK_LOST: there was none any more. After no answer the
- * path may be somebody else's: the node must be looked for before the next try. A node
- * that is gone after that is no loss; a session that has ended is one.
- */
+/* DLOCK_OK: there was one; DLOCK_LOST: there was none any more. After no answer the path
+ * may be somebody else's: the node must be looked for before the next try. A node that is
+ * gone after that is no loss; a session that has ended is one. */
 static enum dlock_status delete_node(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node)
 {
@@ -353,12 +349,10 @@ static void rest(struct dlock_zk_client *client, unsigned seen,
                                      &client->mutex, until_ms);
 }
 
-/*
- * With the mutex, which is let go of for the hook: that is the program's, and may
- * want a mutex that is held by the thread that closes a session, and so waits for
- * ours. A grant that is being given back is not told: its release says so. False:
- * there is none to tell.
- */
+/* With the mutex, which is let go of for the hook: that is the program's, and may want a
+ * mutex that is held by the thread that closes a session, and so waits for ours. A grant
+ * that is being given back is not told: its release says so. False: there is none to
+ * tell. */
 static bool tell_one(struct dlock_zk_client *client)
 {
     const struct dlock *whose = client->client;
