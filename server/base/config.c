@@ -18,6 +18,7 @@
 #define NAME_BYTES_MAX  64
 #define SHOWN_BYTES_MAX 80 /* of a wrong value */
 #define SPACES          " \t\r\n\v\f"
+#define NO_SETTING      "there is no setting %.*s; see stockade serve --help"
 
 /* ---- the table --------------------------------------------------------------- */
 
@@ -102,7 +103,7 @@ static size_t find(enum source source, const char *shown)
 /* ---- what was given, and what is wrong about it -------------------------------- */
 
 struct reading {
-    struct {
+    struct given {
         enum source source;
         unsigned line; /* of the file; else 0 */
         const char *text;
@@ -139,19 +140,9 @@ static int give(struct reading *reading, size_t i, enum source source,
     if (table[i].kind >= ASK)
         return refuse(reading, line, "%s is no setting: %s",
                       spell(source, table[i].name, name), table[i].help);
-    if (reading->given[i].source && reading->given[i].source != source)
-        return 0;
-    reading->given[i].source = source;
-    reading->given[i].line = line;
-    reading->given[i].text = text;
+    if (!reading->given[i].source || reading->given[i].source == source)
+        reading->given[i] = (struct given){source, line, text};
     return 0;
-}
-
-static int refuse_unknown(const struct reading *reading, unsigned line,
-                          const char *shown)
-{
-    return refuse(reading, line,
-                  "there is no setting %s; see stockade serve --help", shown);
 }
 
 /* A url has it before an '@' or behind a '?'. In one that is wrong the '@' may be
@@ -191,21 +182,20 @@ static int refuse_value(const struct reading *reading, size_t i,
 
 /* ---- where they come from ---------------------------------------------------- */
 
-/* WORD was not taken, with C as the answer of getopt_long(). */
+/* WORD was not taken, with C as the answer of getopt_long(). Behind its = may be a
+ * password; if the flag was a letter, WORD may be the one before it. */
 static int refuse_flag(const struct reading *reading, int c, const char *word)
 {
-    char shown[NAME_BYTES_MAX];
+    int size = (int)strcspn(word, "=");
 
     if (c == ':')
         return refuse(reading, 0, "%s needs a value; see --help", word);
-    /* Behind the = may be a password. */
-    snprintf(shown, sizeof(shown), "%.*s", (int)strcspn(word, "="), word);
-    if (c == '?' && optopt > UCHAR_MAX)
-        return refuse(reading, 0, "%s takes no value; see --help", shown);
-    /* A letter: WORD may be the one before it. */
-    if (c == '?' && optopt)
+    if (optopt > UCHAR_MAX)
+        return refuse(reading, 0, "%.*s takes no value; see --help", size,
+                      word);
+    if (optopt)
         return refuse(reading, 0, "there is no flag '-%c'; see --help", optopt);
-    return refuse_unknown(reading, 0, shown);
+    return refuse(reading, 0, NO_SETTING, size, word);
 }
 
 /* A setting that is gone is an option as well, because getopt_long() takes a
@@ -239,16 +229,8 @@ static int flags_read(struct reading *reading, int argc, char *argv[],
                   argv[optind]);
 }
 
-/* The password is read by db/mysql, so that no setting shows it. The others are set
- * by Kubernetes in each container beside a service that is called stockade. */
-static bool is_known(const char *name)
-{
-    return strcmp(name, "STOCKADE_DB_PASSWORD") == 0 ||
-           strcmp(name, "STOCKADE_PORT") == 0 ||
-           strncmp(name, "STOCKADE_PORT_", 14) == 0 ||
-           strncmp(name, "STOCKADE_SERVICE_", 17) == 0;
-}
-
+/* The password is read by db/mysql, so that no setting shows it. The others that are no
+ * settings Kubernetes sets in each container beside a service that is called stockade. */
 static int environment_read(struct reading *reading)
 {
     char name[NAME_BYTES_MAX];
@@ -258,7 +240,11 @@ static int environment_read(struct reading *reading)
     for (char **variable = environ; *variable; variable++) {
         end = strchrnul(*variable, '=');
         snprintf(name, sizeof(name), "%.*s", (int)(end - *variable), *variable);
-        if (!*end || strncmp(name, "STOCKADE_", 9) != 0 || is_known(name))
+        if (!*end || strncmp(name, "STOCKADE_", 9) != 0 ||
+            strcmp(name, "STOCKADE_DB_PASSWORD") == 0 ||
+            strcmp(name, "STOCKADE_PORT") == 0 ||
+            strncmp(name, "STOCKADE_PORT_", 14) == 0 ||
+            strncmp(name, "STOCKADE_SERVICE_", 17) == 0)
             continue;
         i = find(ENVIRONMENT, name);
         if (i == ROWS || table[i].kind == ASK)
@@ -299,7 +285,7 @@ static int file_line(struct reading *reading, unsigned line, char *text)
     if (i == reading->path_at)
         return refuse(reading, line, "a file cannot name another file");
     if (i == ROWS)
-        return refuse_unknown(reading, line, name);
+        return refuse(reading, line, NO_SETTING, NAME_BYTES_MAX, name);
     text += value;
     return give(reading, i, CONFIG_FILE, line, text + strspn(text, SPACES));
 }

@@ -36,16 +36,6 @@ bool config_rules_listen(const char *text, char host[128], char port[6])
     return end && !text[end] && strtol(port, NULL, 10) <= 65535;
 }
 
-/* One server and more. Which locks take several, libdlock knows. */
-static bool is_redis_list(const char *text)
-{
-    struct dlock_address one;
-
-    while ((text = dlock_url_parse(text, &one)) && *text)
-        text++; /* a comma */
-    return text;
-}
-
 /* Where the lock lives, if it is not in Redis alone. */
 static const char *lock_url_broken(const struct config *c, unsigned lock,
                                    const char **name)
@@ -80,37 +70,38 @@ static const char *lock_per_broken(const struct config *c, unsigned lock)
                : NULL;
 }
 
-/* NAME is no lock of this program, but could be one. */
-static const char *lock_broken(const char *name)
-{
-    if (strcmp(name, "zk") == 0 || strcmp(name, "zk-fair") == 0)
-        return "was left out of this build, for want of "
-               "libzookeeper-mt-dev; install that and run make again";
-    if (strcmp(name, "recorded") == 0 || strcmp(name, "sql-table") == 0 ||
-        strcmp(name, "sql-row") == 0)
-        return "was left out of this build, for want of libmariadb-dev; "
-               "install that and run make again";
-    return "there is no such lock; stockade serve --help lists them";
-}
-
-/* The form of one setting's value, where the table cannot say it. */
+/* The form of one setting's value, where the table cannot say it. Which locks take several
+ * Redis, libdlock knows. */
 static const char *form_broken(const struct config *c, const char **name)
 {
     static struct dlock_error own;
+    struct dlock_address one;
+    const char *redis = c->redis;
     char host[128], port[6];
 
     *name = "lock";
     if (dlock_textbook_is_file(c->lock) &&
         dlock_textbook_open(c->lock, false, &own) != DLOCK_OK)
         return own.text;
-    if (!dlock_strategy_find(c->lock))
-        return lock_broken(c->lock);
+    if (!dlock_strategy_find(c->lock)) {
+        if (strcmp(c->lock, "zk") == 0 || strcmp(c->lock, "zk-fair") == 0)
+            return "was left out of this build, for want of "
+                   "libzookeeper-mt-dev; install that and run make again";
+        if (strcmp(c->lock, "recorded") == 0 ||
+            strcmp(c->lock, "sql-table") == 0 ||
+            strcmp(c->lock, "sql-row") == 0)
+            return "was left out of this build, for want of libmariadb-dev; "
+                   "install that and run make again";
+        return "there is no such lock; stockade serve --help lists them";
+    }
     *name = "db";
     if (!has_prefix(c->db, "sqlite:") && !has_prefix(c->db, "mysql:"))
         return "takes sqlite:PATH, mysql://USER@HOST[:PORT]/DB or "
                "mysql:unix:PATH?db=NAME&user=NAME";
     *name = "redis";
-    if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
+    while ((redis = dlock_url_parse(redis, &one)) && *redis)
+        redis++; /* a comma */
+    if (strcmp(c->redis, "spawn") != 0 && !redis)
         return "takes spawn, unix:PATH, "
                "redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
                "sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with "

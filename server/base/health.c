@@ -31,8 +31,8 @@ struct part {
     bool fails;         /* or was never heard of */
     uint64_t heard_us;  /* last; 0 = never */
     uint64_t failed_us; /* last: an order that began before is no news */
-    bool to_begin;      /* the log does not have this outage yet */
-    bool to_end;        /* the log has it, and does not have its end */
+    /* An outage that the log does not have yet, or whose end it does not have. */
+    enum { QUIET, TO_BEGIN, TO_END } outage;
     uint64_t since_us, until_us; /* it fails, or did */
     time_t since;                /* the same; 0 = the start */
     uint64_t logged_us;          /* last; 0 = never */
@@ -75,10 +75,11 @@ static const struct {
 
 static bool any_fails(const struct health *h)
 {
+    bool fails = false;
+
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        if (h->parts[i].fails)
-            return true;
-    return false;
+        fails |= h->parts[i].fails;
+    return fails;
 }
 
 /* ---- what is heard -------------------------------------------------------- */
@@ -88,26 +89,24 @@ static void hear(struct health *h, enum health_part part, const char *why)
 {
     struct part *p = &h->parts[part];
     uint64_t now_us = clock_us();
-    bool failed = p->fails;
 
-    p->fails = why != NULL;
     p->heard_us = now_us;
-    if (failed != p->fails)
-        pthread_cond_signal(&h->wanted);
+    pthread_cond_signal(&h->wanted);
     if (!why) {
+        p->fails = false;
         p->until_us = now_us;
         return;
     }
     snprintf(p->why, sizeof(p->why), "%s", why);
-    if (!p->to_begin && !p->to_end) {
+    if (p->outage == QUIET) {
         p->refused = 0;
-        p->to_begin = true;
-        pthread_cond_signal(&h->wanted);
+        p->outage = TO_BEGIN;
     }
-    if (!failed || p->since == 0) {
+    if (!p->fails || p->since == 0) {
         p->since_us = now_us;
         p->since = time(NULL);
     }
+    p->fails = true;
     p->failed_us = now_us;
 }
 
@@ -209,23 +208,20 @@ static void try_reader(struct health *h)
     struct store_error error = {""};
     struct store_units units;
     enum store_status status = STORE_OK;
-    bool known;
 
     if (!h->reader)
         status = store_reader_open(h->store, &h->reader, &error);
     if (status == STORE_OK)
         status = store_units_left(h->reader, &units, &error);
-    known = status == STORE_OK;
-    metrics_set(h->metrics, METRICS_STOCK,
-                known ? (uint64_t)units.left : METRICS_UNKNOWN);
-    metrics_set(h->metrics, METRICS_STRANDED,
-                known ? (uint64_t)units.stranded : METRICS_UNKNOWN);
-    metrics_set(h->metrics, METRICS_HELD,
-                known ? (uint64_t)units.held : METRICS_UNKNOWN);
-    if (known)
+    if (status == STORE_OK) {
         health_worked(h, HEALTH_READER, begun_us);
-    else
+    } else {
         health_heard_status(h, HEALTH_READER, status, &error);
+        units.left = units.stranded = units.held = (int64_t)METRICS_UNKNOWN;
+    }
+    metrics_set(h->metrics, METRICS_STOCK, (uint64_t)units.left);
+    metrics_set(h->metrics, METRICS_STRANDED, (uint64_t)units.stranded);
+    metrics_set(h->metrics, METRICS_HELD, (uint64_t)units.held);
 }
 
 static void write_done(struct store_write *write)
@@ -271,23 +267,20 @@ static void try_store(struct health *h)
         hear(h, HEALTH_STORE, "a write does not come to its end");
 }
 
-/* It fails, or nothing was heard of it within the last second. */
-static bool is_due(const struct part *p)
-{
-    return p->fails || p->heard_us + TRY_EVERY_US < clock_us();
-}
-
-/* Orders speak for the first and the last. A database that cannot be written need not
- * be read as well. With the mutex held, but not while it waits. */
+/* What fails, or what nothing was heard of within the last second: orders speak for the
+ * first and the last. A database that cannot be written need not be read as well. With
+ * the mutex held, but not while it waits. */
 static void try_all(struct health *h)
 {
+    const struct part *store = &h->parts[HEALTH_STORE];
+    const struct part *lock = &h->parts[HEALTH_LOCK];
     bool tries_lock, tries_reader;
 
     h->asked = false;
-    if (is_due(&h->parts[HEALTH_STORE]))
+    if (store->fails || store->heard_us + TRY_EVERY_US < clock_us())
         try_store(h);
-    tries_lock = is_due(&h->parts[HEALTH_LOCK]);
-    tries_reader = !h->parts[HEALTH_STORE].fails;
+    tries_lock = lock->fails || lock->heard_us + TRY_EVERY_US < clock_us();
+    tries_reader = !store->fails;
     pthread_mutex_unlock(&h->mutex);
     if (tries_lock)
         try_lock_server(h);
@@ -305,19 +298,20 @@ static bool tell(struct health *h, enum health_part part)
 {
     struct part *p = &h->parts[part];
     uint64_t now_us = clock_us(), n = p->refused;
-    uint64_t every_us = p->to_begin ? TRY_EVERY_US : LOG_EVERY_US;
+    uint64_t every_us = p->outage == TO_BEGIN ? TRY_EVERY_US : LOG_EVERY_US;
     uint64_t until_us = p->fails ? now_us : p->until_us;
     double lasted_s = (double)(until_us - p->since_us) / 1e6;
-    bool ends = p->to_end && !p->fails && now_us > until_us + TRY_EVERY_US;
-    bool begins = (p->to_begin || (p->to_end && p->fails)) &&
-                  (p->logged_us == 0 || now_us >= p->logged_us + every_us);
+    bool ends =
+        p->outage == TO_END && !p->fails && now_us > until_us + TRY_EVERY_US;
+    bool begins =
+        (p->outage == TO_BEGIN || (p->outage == TO_END && p->fails)) &&
+        (p->logged_us == 0 || now_us >= p->logged_us + every_us);
     char why[sizeof(p->why)];
 
     if (!begins && !ends)
         return false;
     memcpy(why, p->why, sizeof(why));
-    p->to_begin = false;
-    p->to_end = begins;
+    p->outage = begins ? TO_END : QUIET;
     p->logged_us = now_us;
     pthread_mutex_unlock(&h->mutex);
     if (begins)
