@@ -116,30 +116,21 @@ static void check_redis(const char *url)
 
 /* ---- the service manager --------------------------------------------------- */
 
-#define PAGE_BYTES 128
-
-/* Where the page is, for a person to click: nobody can go to "any address". */
-static const char *page_of(const char *address, char page[PAGE_BYTES])
-{
-    bool is_any = strncmp(address, "0.0.0.0:", 8) == 0 ||
-                  strncmp(address, "[::]:", 5) == 0;
-
-    snprintf(page, PAGE_BYTES, "http://%s%s/", is_any ? "localhost" : "",
-             is_any ? strrchr(address, ':') : address);
-    return page;
-}
-
 static void log_ready(const struct service *s, const char *redis_url)
 {
     const struct config *c = &s->config;
     const char *address = http_address(s->http);
     struct dlock_session *session = NULL;
     char hidden[sizeof(c->redis)], instance[33] = "?";
-    char page[PAGE_BYTES];
+    bool is_any = strncmp(address, "0.0.0.0:", 8) == 0 ||
+                  strncmp(address, "[::]:", 5) == 0;
+    char page[128]; /* for a person to click: nobody can go to "any address" */
 
+    snprintf(page, sizeof(page), "http://%s%s/", is_any ? "localhost" : "",
+             is_any ? strrchr(address, ':') : address);
     if (s->app.inventory) {
-        log_info("ready", "page=%s listen=%s inventory=%s",
-                 page_of(address, page), address, c->inventory);
+        log_info("ready", "page=%s listen=%s inventory=%s", page, address,
+                 c->inventory);
         return;
     }
     dlock_url_hide(redis_url, hidden, sizeof(hidden));
@@ -150,7 +141,7 @@ static void log_ready(const struct service *s, const char *redis_url)
     log_info("ready",
              "page=%s listen=%s instance=%s lock=%s deduct=%s "
              "orders=%s db=%s redis=%s",
-             page_of(address, page), address, instance, c->lock,
+             page, address, instance, c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
              c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
              hidden);
@@ -203,18 +194,6 @@ static void tick(const struct app *app, struct state *state)
 
 /* ---- the loop -------------------------------------------------------------- */
 
-/* While our Redis is down, it is started anew now and then. */
-static void tend_redis(struct redis_proc *redis, struct state *state)
-{
-    char error[512];
-
-    state->redis_up = redis_proc_tend(redis, error, sizeof(error));
-    if (state->redis_up || clock_ms() < state->log_redis_ms)
-        return;
-    log_warn("redis", "error=\"%s\"", error);
-    state->log_redis_ms = clock_ms() + LOG_EVERY_MS;
-}
-
 void main_loop_run(struct service *s)
 {
     struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
@@ -227,6 +206,7 @@ void main_loop_run(struct service *s)
     struct signalfd_siginfo info;
     bool ticks, goes_on = true;
     eventfd_t news;
+    char error[512];
 
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
         state.watchdog_us / 4000 < state.tick_ms)
@@ -247,8 +227,13 @@ void main_loop_run(struct service *s)
         }
         if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
             tell_health(s, &state);
-        if (redis && (fds[1].revents || !state.redis_up))
-            tend_redis(redis, &state);
+        if (redis && (fds[1].revents || !state.redis_up)) {
+            state.redis_up = redis_proc_tend(redis, error, sizeof(error));
+            if (!state.redis_up && clock_ms() >= state.log_redis_ms) {
+                log_warn("redis", "error=\"%s\"", error);
+                state.log_redis_ms = clock_ms() + LOG_EVERY_MS;
+            }
+        }
         if (fds[0].revents && goes_on) {
             goes_on = read(s->signals, &info, sizeof(info)) == sizeof(info) &&
                       info.ssi_signo == SIGHUP;

@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -279,29 +278,7 @@ static struct loop *loop_new(const struct app *app, struct loop_group *group)
     return NULL;
 }
 
-static void *serve(void *loop)
-{
-    /* The kernel would add 50 us to the short sleeps of gathering. */
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    mhd_serve(loop);
-    return NULL;
-}
-
 /* ---- the listening socket ------------------------------------------------- */
-
-/* The address as numbers: with port 0 only the kernel knows the port. */
-static void describe(int fd, struct loop_group *group)
-{
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof(bound);
-    char host[48] = "?", port[8] = "?";
-
-    if (!getsockname(fd, (struct sockaddr *)&bound, &size))
-        getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port,
-                    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(group->address, sizeof(group->address),
-             strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
 
 /* Looks up the address of --listen. NULL, and the log says why. */
 static struct addrinfo *look_up(const char *where)
@@ -401,7 +378,7 @@ static bool start(struct http *http, size_t i)
         return false;
     if (mhd_start(loop, http->listener, share(config->connections_max, i, n),
                   *config->trusted_proxy ? 0 : of_address) &&
-        !pthread_create(&loop->thread, NULL, serve, loop)) {
+        !pthread_create(&loop->thread, NULL, mhd_serve, loop)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(loop->thread, name);
         http->loops[i] = loop;
@@ -432,6 +409,9 @@ struct http *http_open(const struct app *app)
     const struct config *config = app->config;
     size_t n = (size_t)config->http_threads;
     struct http *http = calloc(1, sizeof(*http) + n * sizeof(struct loop *));
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    char host[48] = "?", port[8] = "?";
 
     if (!http) {
         log_error("http", "error=\"no memory\"");
@@ -451,7 +431,12 @@ struct http *http_open(const struct app *app)
     http->listener = listen_on(config->listen, false);
     if (http->listener < 0)
         goto err_after_calloc;
-    describe(http->listener, &http->group);
+    /* As numbers: with port 0 only the kernel knows the port. */
+    if (!getsockname(http->listener, (struct sockaddr *)&bound, &size))
+        getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port,
+                    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(http->group.address, sizeof(http->group.address),
+             strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     while (http->loops_n < n && start(http, http->loops_n))
         http->loops_n++;
     if (http->loops_n == n)

@@ -151,8 +151,8 @@ void loop_again(struct loop *loop);
 bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
                unsigned address_max);
 
-/* Serves until the loop is told to stop. */
-void mhd_serve(struct loop *loop);
+/* The thread: serves until the loop is told to stop. */
+void *mhd_serve(void *loop);
 
 /* Ends all connections. Nothing may wait for another thread any more. Fine if it did
  * not start. */

@@ -58,6 +58,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -241,20 +242,6 @@ static void resume(struct connection *connection)
     restart(connection);
     if (!reply(connection))
         request->stage = REQUEST_FAILED;
-}
-
-/* A request that waited continues. */
-static void come_back(struct request *request)
-{
-    struct connection *connection =
-        CONTAINER_OF(request, struct connection, request);
-
-    if (request->waits_for == REQUEST_FOR_ORDER)
-        request->loop->awaited--;
-    if (connection->handle)
-        resume(connection);
-    else
-        free_it(connection);
 }
 
 /* The body did not come in time. libmicrohttpd takes no reply before its end; so this
@@ -534,18 +521,27 @@ bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
 
 /* The library is not asked for another pass while requests wait, because it always says
  * yes then. */
-void mhd_serve(struct loop *loop)
+void *mhd_serve(void *cls)
 {
+    struct loop *loop = cls;
+    struct connection *connection;
     struct request *request, *next;
     MHD_UNSIGNED_LONG_LONG ms = 0;
     struct timer *timer;
 
+    /* The kernel would add 50 us to the short sleeps of gathering. */
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     while (loop_begin_pass(loop)) {
         /* Until none has come meanwhile: a pass of the library costs more than a look. */
         while ((request = loop_take(loop)))
             for (; request; request = next) {
                 next = request->next;
-                come_back(request);
+                connection = CONTAINER_OF(request, struct connection, request);
+                loop->awaited -= request->waits_for == REQUEST_FOR_ORDER;
+                if (connection->handle)
+                    resume(connection);
+                else
+                    free_it(connection);
             }
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
             come_due(timer);
@@ -557,6 +553,7 @@ void mhd_serve(struct loop *loop)
                           (loop->expected == 0 &&
                            MHD_get_timeout(loop->daemon, &ms) && ms == 0));
     }
+    return NULL;
 }
 
 /* Quiesced, it leaves the listener alone. */

@@ -16,27 +16,22 @@
 
 enum order_outcome order_outcome_of(enum store_status status)
 {
-    switch (status) {
-    case STORE_OK:
+    static const enum order_outcome outcomes[STORE_STATUS_N] = {
+        [STORE_SOLD_OUT] = ORDER_SOLD_OUT,
+        /* of the naive way, which knows one segment only */
+        [STORE_SHORT] = ORDER_SOLD_OUT,
+        [STORE_LIMIT] = ORDER_PURCHASE_LIMIT,
+        [STORE_NOT_OPEN] = ORDER_SALE_NOT_OPEN,
+        [STORE_ENDED] = ORDER_SALE_ENDED,
+        [STORE_NO_PRODUCT] = ORDER_NO_PRODUCT,
+        [STORE_KEY_REUSED] = ORDER_KEY_REUSED,
+        /* overtaken again and again; nothing written */
+        [STORE_STALE_FENCE] = ORDER_LOCK_TIMEOUT,
+    };
+
+    if (status == STORE_OK)
         return ORDER_PLACED;
-    case STORE_SOLD_OUT:
-    case STORE_SHORT: /* of the naive way, which knows one segment only */
-        return ORDER_SOLD_OUT;
-    case STORE_LIMIT:
-        return ORDER_PURCHASE_LIMIT;
-    case STORE_NOT_OPEN:
-        return ORDER_SALE_NOT_OPEN;
-    case STORE_ENDED:
-        return ORDER_SALE_ENDED;
-    case STORE_NO_PRODUCT:
-        return ORDER_NO_PRODUCT;
-    case STORE_KEY_REUSED:
-        return ORDER_KEY_REUSED;
-    case STORE_STALE_FENCE: /* overtaken again and again; nothing written */
-        return ORDER_LOCK_TIMEOUT;
-    default:
-        return ORDER_STORE_UNAVAILABLE;
-    }
+    return outcomes[status] ? outcomes[status] : ORDER_STORE_UNAVAILABLE;
 }
 
 void order_set_outcome(struct order *order, enum order_outcome outcome,
