@@ -23,41 +23,35 @@ const struct sql_engine *sql_engine_of(const char *url,
     return NULL;
 }
 
-static enum store_status check_schema(struct sql *db)
-{
-    int64_t version = 0;
-
-    if (schema_inspect(db, &version) != STORE_OK ||
-        version == db->engine->versions || db->options.any_schema)
-        return db->status;
-    if (version == 0)
-        return sql_fail(db, STORE_IO, "it holds no database of this program");
-    return sql_fail(db, STORE_IO,
-                    "the database has the older schema version %" PRId64
-                    ": start the service once, it will bring it up to "
-                    "%" PRId64,
-                    version, db->engine->versions);
-}
-
 enum store_status sql_open(const struct sql_options *options, struct sql **db,
                            struct store_error *error)
 {
-    struct sql *opened = calloc(1, options->engine->size);
+    const struct sql_engine *engine = options->engine;
+    struct sql *opened = calloc(1, engine->size);
     enum store_status status;
+    int64_t version = 0;
 
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    opened->engine = options->engine;
+    opened->engine = engine;
     opened->options = *options;
     opened->none.db = opened;
-    status = opened->engine->open(opened);
-    if (status == STORE_OK && !options->writes)
-        status = check_schema(opened);
-    if (status == STORE_OK) {
+    if (engine->open(opened) == STORE_OK && !options->writes)
+        schema_inspect(opened, &version);
+    if (!options->writes && !options->any_schema && version == 0)
+        sql_fail(opened, STORE_IO, "it holds no database of this program");
+    else if (!options->writes && !options->any_schema &&
+             version < engine->versions)
+        sql_fail(opened, STORE_IO,
+                 "the database has the older schema version %" PRId64
+                 ": start the service once, it will bring it up to %" PRId64,
+                 version, engine->versions);
+    if (opened->status == STORE_OK) {
         *db = opened;
         return STORE_OK;
     }
     failure_text(error, "%s", opened->error.text);
+    status = opened->status;
     sql_close(opened);
     return status;
 }
@@ -150,32 +144,25 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     return STORE_OK;
 }
 
-static enum store_status bring_up(struct sql *db)
-{
-    int64_t version = 0, from;
-
-    if (sql_begin(db) == STORE_OK)
-        schema_inspect(db, &version);
-    from = version;
-    for (; db->status == STORE_OK && version < db->engine->versions; version++)
-        if (db->engine->scripts[version])
-            db->engine->script(db, db->engine->scripts[version]);
-    if (db->status == STORE_OK && version > from)
-        db->engine->set_version(db, version);
-    if (sql_commit(db) != STORE_OK)
-        (void)sql_rollback(db);
-    return db->status;
-}
-
 /* Instances that start at once are in each other's way. */
 enum store_status schema_bring_up(struct sql *db)
 {
     struct backoff pause = {0};
-    enum store_status status;
+    int64_t version = 0, from;
 
     backoff_begin(&pause, BRING_UP_MS);
-    do
-        status = bring_up(db);
-    while (status != STORE_OK && db->again && backoff_wait(&pause));
-    return status;
+    do {
+        if (sql_begin(db) == STORE_OK)
+            schema_inspect(db, &version);
+        from = version;
+        for (; db->status == STORE_OK && version < db->engine->versions;
+             version++)
+            if (db->engine->scripts[version])
+                db->engine->script(db, db->engine->scripts[version]);
+        if (db->status == STORE_OK && version > from)
+            db->engine->set_version(db, version);
+        if (sql_commit(db) != STORE_OK)
+            (void)sql_rollback(db);
+    } while (db->status != STORE_OK && db->again && backoff_wait(&pause));
+    return db->status;
 }

@@ -15,24 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The textbook's checks, on the rows that it has read. */
-static void judge(struct sql *db, const struct store_product *product,
-                  int64_t stock, struct store_order *order)
-{
-    int64_t limit = product->limit_per_user;
-
-    order->price_cents = product->price_cents;
-    order->segments = product->segments;
-    order->status =
-        products_window(product->opens_ms, product->ends_ms, now_ms());
-    if (order->status == STORE_OK && stock < order->quantity)
-        order->status =
-            product->stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
-    if (order->status == STORE_OK && limit > 0 &&
-        purchases_read(db, NULL, order) + order->quantity > limit)
-        order->status = STORE_LIMIT;
-}
-
+/* The textbook's checks, on the rows that it reads. */
 static void select_all(struct sql *db, struct store_order *order,
                        int64_t *stock)
 {
@@ -51,7 +34,17 @@ static void select_all(struct sql *db, struct store_order *order,
                         "active ORDER BY stock DESC, segment LIMIT 1",
                         order->product_id, order->segment),
               stock, &order->richest);
-    judge(db, &product, *stock, order);
+    order->price_cents = product.price_cents;
+    order->segments = product.segments;
+    order->status =
+        products_window(product.opens_ms, product.ends_ms, now_ms());
+    if (order->status == STORE_OK && *stock < order->quantity)
+        order->status =
+            product.stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
+    if (order->status == STORE_OK && product.limit_per_user > 0 &&
+        purchases_read(db, NULL, order) + order->quantity >
+            product.limit_per_user)
+        order->status = STORE_LIMIT;
 }
 
 enum store_status store_naive_select(struct store_reader *reader,

@@ -89,29 +89,6 @@ enum store_status holds_winner(const struct store_order *order)
 
 /* ---- paying --------------------------------------------------------------- */
 
-/* The payment's record: *number is its order's, 0 = there is none. */
-static void find_payment(struct sql *db, const char *payment, int64_t *number,
-                         int64_t *accepted)
-{
-    *number = *accepted = 0;
-    sql_first(
-        sql_bind_text(sql_query(db, "SELECT number, accepted FROM payments "
-                                    "WHERE reference = ?1"),
-                      1, payment),
-        number, accepted);
-}
-
-static void insert_payment(struct sql *db, const char *payment, int64_t number,
-                           bool accepted, int64_t now)
-{
-    sql_finish(sql_bind_text(
-        sql_query(db,
-                  "INSERT INTO payments (number, accepted, created_ms, "
-                  "reference) VALUES (?1, NULLIF(?2, 0), ?3, ?4)",
-                  number, accepted, now),
-        4, payment));
-}
-
 /* The order is read after its payment's record, because the payment may be another
  * instance's of this moment; and again when the hold is ended or gone: what it says then
  * is what came first, and stays. */
@@ -119,14 +96,17 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
 {
     struct store_pay *pay = (struct store_pay *)write;
     struct store_order *order = &pay->order;
-    int64_t number, accepted, now = 0;
+    int64_t number = 0, accepted = 0, now = 0; /* number 0: no record */
+    struct sql_query *query;
     bool full = false;
 
     if (pay->payment[0] == '\0' ||
         !memchr(pay->payment, '\0', sizeof(pay->payment)))
         return sql_fail(db, STORE_RANGE, "a payment has 1 to %d bytes",
                         STORE_PAYMENT_BYTES_MAX);
-    find_payment(db, pay->payment, &number, &accepted);
+    query = sql_query(db, "SELECT number, accepted FROM payments "
+                          "WHERE reference = ?1");
+    sql_first(sql_bind_text(query, 1, pay->payment), &number, &accepted);
     if (orders_get(db, pay->id, order) != STORE_OK)
         return db->status;
     pay->replayed = number != 0;
@@ -137,8 +117,14 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
         sql_clock(db, &now);
         accepted = holds_end(db, write, order, now);
         full = !accepted && order->late >= STORE_LATE_MAX;
-        if (!full)
-            insert_payment(db, pay->payment, order->number, accepted, now);
+        if (!full) {
+            query = sql_query(db,
+                              "INSERT INTO payments (number, accepted, "
+                              "created_ms, reference) "
+                              "VALUES (?1, NULLIF(?2, 0), ?3, ?4)",
+                              order->number, accepted, now);
+            sql_finish(sql_bind_text(query, 4, pay->payment));
+        }
         if (orders_get(db, pay->id, order) != STORE_OK)
             return db->status;
     }

@@ -241,19 +241,6 @@ static void judge(const struct place *place, struct rows_product *product,
     order->richest = richest->segment;
 }
 
-/* An order without a lock hears whether it would be sold. */
-static void foresee(struct place *place, const struct rows_product *product,
-                    struct store_order *order)
-{
-    int64_t limit = product->limit_per_user;
-
-    order->status = STORE_NEEDS_LOCK;
-    if (limit > 0 &&
-        order->quantity >
-            limit - purchases_read(place->db, &place->keys.filter, order))
-        order->status = STORE_LIMIT;
-}
-
 /* Moves what is missing from the richest others into the order's segment. */
 static void gather(struct place *place, struct rows_product *product,
                    struct rows_segment *into, int64_t quantity)
@@ -345,6 +332,7 @@ static void place_order(struct place *place, struct store_order *order)
 {
     struct rows_product *product;
     struct rows_segment *from;
+    int64_t limit;
     bool is_new;
 
     if (!orders_reset(order))
@@ -364,10 +352,17 @@ static void place_order(struct place *place, struct store_order *order)
     judge(place, product, from, order);
     if (order->status != STORE_OK)
         return;
-    if (place->lot->unlocked)
-        foresee(place, product, order);
-    else
+    if (!place->lot->unlocked) {
         sell(place, product, from, order);
+        return;
+    }
+    /* Without a lock it hears whether it would be sold. */
+    limit = product->limit_per_user;
+    order->status = STORE_NEEDS_LOCK;
+    if (limit > 0 &&
+        order->quantity >
+            limit - purchases_read(place->db, &place->keys.filter, order))
+        order->status = STORE_LIMIT;
 }
 
 /* ---- a lot -------------------------------------------------------------- */

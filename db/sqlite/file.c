@@ -36,21 +36,6 @@ static enum store_status check_names(const char *path,
                        path, st.stx_nlink);
 }
 
-/* A database that is not there would, made anew, take the journal's place. */
-static bool has_journal(const char *path)
-{
-    static const char *const ends[] = {"-wal", "-journal"};
-    char journal[PATH_MAX];
-    struct stat st;
-
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(journal, sizeof(journal), "%s%s", path, ends[i]);
-        if (stat(journal, &st) == 0 && st.st_size > 0)
-            return true;
-    }
-    return false;
-}
-
 /* Its number, if nobody has given it a name. */
 static void name_of(uid_t uid, char name[33])
 {
@@ -62,36 +47,24 @@ static void name_of(uid_t uid, char name[33])
         snprintf(name, 33, "%s", entry.pw_name);
 }
 
-/* Most often somebody else has copied it there. */
-static enum store_status refused(const char *path, struct store_error *error)
-{
-    enum store_status status = failure_status(errno);
-    const char *why = strerror(errno);
-    char owner[33] = "?", user[33];
-    struct stat st;
-
-    if (stat(path, &st) == 0)
-        name_of(st.st_uid, owner);
-    name_of(geteuid(), user);
-    return failure_set(error, status,
-                       "cannot open %s: %s (it belongs to %s, this process is "
-                       "%s)",
-                       path, why, owner, user);
-}
-
-/* The database is not there: could it be? */
+/* The database is not there: could it be? Made anew, it would take the journal's place. */
 static enum store_status check_missing(const char *path,
                                        struct store_error *error)
 {
+    static const char *const ends[] = {"-wal", "-journal"};
     char folder[PATH_MAX];
+    struct stat st;
 
-    if (has_journal(path))
-        return failure_set(error, STORE_UNFIT,
-                           "%s is missing, but its journal is there "
-                           "(-wal or -journal) and may have confirmed "
-                           "orders: put the database back, or move the "
-                           "journal away",
-                           path);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(folder, sizeof(folder), "%s%s", path, ends[i]);
+        if (stat(folder, &st) == 0 && st.st_size > 0)
+            return failure_set(error, STORE_UNFIT,
+                               "%s is missing, but its journal is there "
+                               "(-wal or -journal) and may have confirmed "
+                               "orders: put the database back, or move the "
+                               "journal away",
+                               path);
+    }
     snprintf(folder, sizeof(folder), "%s", path);
     /* Not for a person alone, also if it may not be written: the folder may
      * be one where nothing is mounted yet. */
@@ -112,6 +85,7 @@ enum store_status sqlite_find(const char *url, enum sql_find how,
 {
     const char *path = url + strlen(sqlite_engine.scheme);
     struct stat st = {.st_mode = S_IFREG};
+    char owner[33], user[33];
     int fd, why;
 
     /* Each connection would get a private, empty database. */
@@ -134,7 +108,15 @@ enum store_status sqlite_find(const char *url, enum sql_find how,
         return failure_set(error, failure_status(why), "cannot open %s: %s",
                            path, strerror(why));
     }
-    if (how == SQL_CHECK && access(whole, R_OK | W_OK) != 0)
-        return refused(whole, error);
+    if (how == SQL_CHECK && access(whole, R_OK | W_OK) != 0) {
+        why = errno;
+        name_of(st.st_uid, owner);
+        name_of(geteuid(), user);
+        /* Most often somebody else has copied it there. */
+        return failure_set(error, failure_status(why),
+                           "cannot open %s: %s (it belongs to %s, this "
+                           "process is %s)",
+                           whole, strerror(why), owner, user);
+    }
     return check_names(whole, error);
 }

@@ -153,30 +153,25 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
     return false;
 }
 
-/* It goes into a socket address, and into an URL of libdlock, where ',' and '?' end it;
- * and redis-server removes what has this name. */
-static bool is_fit(const char *path)
-{
-    struct stat st;
-
-    return strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path) &&
-           !strpbrk(path, ",?") &&
-           (lstat(path, &st) != 0 || S_ISSOCK(st.st_mode));
-}
-
-/* Beside the database if that is a file, and the name is fit; else in /tmp. */
+/* Beside the database if that is a file, and the name is fit; else in /tmp. It goes into a
+ * socket address, and into an URL of libdlock, where ',' and '?' end it; and redis-server
+ * removes what has this name. */
 static bool choose_socket(struct redis_proc *proc, const char *db_path)
 {
     static atomic_uint sockets; /* of this process, in /tmp */
     char absolute[PATH_MAX] = "/tmp/stockade", copy[PATH_MAX];
     char beside[PATH_MAX + sizeof(".redis")];
+    struct stat st;
 
     if (db_path && !realpath(db_path, absolute))
         return false;
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
     snprintf(beside, sizeof(beside), "%s.redis", absolute);
-    if (db_path && is_fit(beside))
+    if (db_path &&
+        strlen(beside) < sizeof(((struct sockaddr_un *)0)->sun_path) &&
+        !strpbrk(beside, ",?") &&
+        (lstat(beside, &st) != 0 || S_ISSOCK(st.st_mode)))
         snprintf(proc->url, sizeof(proc->url), "unix:%s", beside);
     else
         snprintf(proc->url, sizeof(proc->url),

@@ -178,22 +178,12 @@ static bool is_foreign(const struct request *request)
            strcmp(site, "none") != 0;
 }
 
-/* Takes the same time wherever the two differ. */
-static bool same_secret(const char *a, const char *b)
-{
-    size_t a_size = strlen(a), b_size = strlen(b), i;
-    unsigned char different = a_size != b_size;
-
-    for (i = 0; i < a_size; i++)
-        different |= (unsigned char)(a[i] ^ (b_size ? b[i % b_size] : 0));
-    return !different;
-}
-
+/* To compare takes the same time wherever the two differ. */
 bool access_is_admin(const struct request *request)
 {
+    unsigned char different;
     const char *given;
-    bool same;
-    size_t n;
+    size_t n, size;
 
     if (!access_has_token())
         return is_from_here(request) && !is_foreign(request);
@@ -202,9 +192,12 @@ bool access_is_admin(const struct request *request)
         return false;
     given += 7 + strspn(given + 7, " "); /* any number (RFC 9110, 11.4) */
     pthread_mutex_lock(&token.mutex);
-    same = *token.text && same_secret(given, token.text);
+    size = strlen(token.text);
+    different = size == 0 || strlen(given) != size;
+    for (n = 0; size > 0 && given[n]; n++)
+        different |= (unsigned char)(given[n] ^ token.text[n % size]);
     pthread_mutex_unlock(&token.mutex);
-    return same;
+    return !different;
 }
 
 /* ---- orders in flight --------------------------------------------------------- */

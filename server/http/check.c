@@ -249,17 +249,6 @@ static int escaped_byte(const char *text, const char *end)
     return (int)strtol(digits, NULL, 16);
 }
 
-/* "." and ".." have no place in a path that names no files. */
-static bool has_dot_segment(const char *path)
-{
-    while ((path = strstr(path, "/."))) {
-        path += path[2] == '.' ? 3 : 2;
-        if (!*path || *path == '/')
-            return true;
-    }
-    return false;
-}
-
 /* Decodes once, so "%252e" becomes "%2e" and not a dot. */
 static const char *decode_path(const char *at, const char *end, char *path)
 {
@@ -306,8 +295,12 @@ const char *target_split(const char *target, size_t target_size, char *path,
     if (memchr(target, '#', (size_t)(end - target)))
         return "the target has a fragment";
     wrong = decode_path(target, mark ? mark : end, path);
-    if (!wrong && has_dot_segment(path))
-        wrong = "the path has a dot segment";
+    /* "." and ".." have no place in a path that names no files. */
+    while (!wrong && (path = strstr(path, "/."))) {
+        path += path[2] == '.' ? 3 : 2;
+        if (!*path || *path == '/')
+            wrong = "the path has a dot segment";
+    }
     return wrong;
 }
 

@@ -178,21 +178,6 @@ static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
     return 0;
 }
 
-/* The pause of one who watches is over. */
-static void watch(struct connection *connection)
-{
-    struct viewer *viewer = &connection->request.viewer;
-    struct loop *loop = connection->request.loop;
-
-    set_due(connection, loop->now_us + feed_pause_us(viewer->feed));
-    if (!loop->draining && !feed_look(viewer) && !has_left(connection))
-        return;
-    viewer->is_asleep = false;
-    loop->suspended--;
-    MHD_resume_connection(connection->handle);
-    loop_again(loop);
-}
-
 /* The bytes are the request's, which outlives the reply. While the service drains,
  * each reply says that its connection ends. */
 static bool reply(struct connection *connection)
@@ -277,18 +262,27 @@ static void come_due(struct timer *timer)
     struct connection *connection =
         CONTAINER_OF(timer, struct connection, timer);
     struct request *request = &connection->request;
+    struct viewer *viewer = &request->viewer;
+    struct loop *loop = request->loop;
 
-    if (connection->due_us > request->loop->now_us)
+    if (connection->due_us > loop->now_us) {
         set_due(connection, connection->due_us);
-    else if (request->viewer.is_asleep)
-        watch(connection);
-    else if (request->stage == REQUEST_READING)
+    } else if (viewer->is_asleep) {
+        set_due(connection, loop->now_us + feed_pause_us(viewer->feed));
+        if (!loop->draining && !feed_look(viewer) && !has_left(connection))
+            return;
+        viewer->is_asleep = false;
+        loop->suspended--;
+        MHD_resume_connection(connection->handle);
+        loop_again(loop);
+    } else if (request->stage == REQUEST_READING) {
         reply_late(connection);
-    else if (request->stage != REQUEST_WAITING)
+    } else if (request->stage != REQUEST_WAITING) {
         /* The socket is the library's to close: it finds it ended by the peer. */
         shutdown(connection->fd, SHUT_RDWR);
-    else if (suspend_withdraw(request))
+    } else if (suspend_withdraw(request)) {
         resume(connection);
+    }
 }
 
 /* ---- the beginning --------------------------------------------------------- */
@@ -389,31 +383,6 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
-/* The head is complete. */
-static void begin(struct connection *connection, const char *method,
-                  const char *version)
-{
-    struct request *request = &connection->request;
-    struct check_head *head = &request->head;
-    const union MHD_ConnectionInfo *info;
-
-    request->stage = REQUEST_READING;
-    head->method = method;
-    head->version = version;
-    request->is_head = !strcmp(method, "HEAD");
-    request->is_read = request->is_head || !strcmp(method, "GET");
-    atomic_fetch_add(&request->loop->requests, 1);
-    MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,
-                                head);
-    info = MHD_get_connection_info(connection->handle,
-                                   MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (request->loop->parses_in_place && info) {
-        head->bytes = method;
-        head->size = info->header_size;
-    }
-    check_head(head, &request->verdict);
-}
-
 /* All of the request is here. */
 static enum MHD_Result dispatch(struct connection *connection,
                                 const char *method)
@@ -439,16 +408,32 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
                                   size_t *data_size, void **context)
 {
     struct connection *connection = *context;
+    const union MHD_ConnectionInfo *info;
     struct request *request;
+    struct check_head *head;
     size_t size = *data_size;
 
-    (void)cls, (void)handle, (void)url;
+    (void)cls, (void)url;
     if (!connection)
         return MHD_NO;
     request = &connection->request;
-    if (request->stage == REQUEST_NEW) {
+    head = &request->head;
+    if (request->stage == REQUEST_NEW) { /* the head is complete */
         loop_begun(request->loop, &connection->mark);
-        begin(connection, method, version);
+        request->stage = REQUEST_READING;
+        head->method = method;
+        head->version = version;
+        request->is_head = !strcmp(method, "HEAD");
+        request->is_read = request->is_head || !strcmp(method, "GET");
+        atomic_fetch_add(&request->loop->requests, 1);
+        MHD_get_connection_values_n(handle, MHD_HEADER_KIND, on_field, head);
+        info = MHD_get_connection_info(handle,
+                                       MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+        if (request->loop->parses_in_place && info) {
+            head->bytes = method;
+            head->size = info->header_size;
+        }
+        check_head(head, &request->verdict);
         return request->verdict.close ? dispatch(connection, method) : MHD_YES;
     }
     if (request->stage != REQUEST_READING)

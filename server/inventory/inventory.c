@@ -243,30 +243,6 @@ static bool ask(struct inventory *inv, struct service *service,
     return true;
 }
 
-static bool begin_try(struct inventory *inv, struct inventory_call *call,
-                      struct service *service, uint64_t now_us)
-{
-    uint64_t limit_us = call->due_us - now_us;
-
-    if (limit_us > inv->try_us)
-        limit_us = inv->try_us;
-    if (!ask(inv, service, call->request, limit_us / 1000 + 1, call))
-        return false;
-    service->flying++;
-    inv->turn = (size_t)(service - inv->services) + 1;
-    return true;
-}
-
-/* Whether the call, which has no answer, or a "not now", is tried once more. */
-static bool may_retry(struct inventory *inv, const struct inventory_call *call)
-{
-    if (call->tries >= TRIES_MAX ||
-        (call->reply.status && !choose(inv, call->failed, true)))
-        return false;
-    metrics_count(inv->app->metrics, METRICS_SECOND_TRIES, 1);
-    return true;
-}
-
 /* The reply is an inventory service's own: it is what was asked for, and says of an
  * order where that is, or it names a problem. */
 static bool is_verdict(const struct inventory_call *call,
@@ -309,13 +285,18 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
         call->reply = try->reply;
         try->reply.text = NULL;
     }
-    if (answered && !not_now && !lost && !in_doubt)
+    if (answered && !not_now && !lost && !in_doubt) {
         end_call(inv, call, INVENTORY_ANSWERED);
-    else if (now_us < call->due_us &&
-             (try->end == FETCH_NOT_SENT || may_retry(inv, call)))
+    } else if (now_us < call->due_us &&
+               (try->end == FETCH_NOT_SENT ||
+                (call->tries < TRIES_MAX &&
+                 (!call->reply.status || choose(inv, call->failed, true))))) {
+        metrics_count(inv->app->metrics, METRICS_SECOND_TRIES,
+                      try->end != FETCH_NOT_SENT);
         TAILQ_INSERT_HEAD(&inv->waiting, call, place);
-    else
+    } else {
         end_without_answer(inv, call);
+    }
 }
 
 /* ---- calls that wait ------------------------------------------------------ */
@@ -329,6 +310,7 @@ static void serve(struct inventory *inv, uint64_t now_us)
     struct inventory_call *call, *next;
     const struct service *but, *others;
     struct service *service;
+    uint64_t limit_us;
 
     if (sweeps)
         inv->swept_us = now_us;
@@ -344,8 +326,16 @@ static void serve(struct inventory *inv, uint64_t now_us)
             continue;
         }
         TAILQ_REMOVE(&inv->waiting, call, place);
-        if (!service || !begin_try(inv, call, service, now_us))
+        limit_us = call->due_us - now_us;
+        if (limit_us > inv->try_us)
+            limit_us = inv->try_us;
+        if (!service ||
+            !ask(inv, service, call->request, limit_us / 1000 + 1, call)) {
             end_without_answer(inv, call);
+            continue;
+        }
+        service->flying++;
+        inv->turn = (size_t)(service - inv->services) + 1;
     }
 }
 

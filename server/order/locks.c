@@ -210,23 +210,10 @@ static void to_held(struct locks *locks, struct queue *queue)
     locks_update(locks, queue);
 }
 
-/* Until when is the lock kept, which nobody is known to want? */
-static void keep(struct locks *locks, struct queue *queue)
-{
-    uint64_t until_us =
-        queue_keep_until_us(queue, HASH_COUNT(locks->queues->table));
-
-    if (queue->is_thinking)
-        return;
-    if (locks->stopping || queue->quota == 0 ||
-        until_us <= locks->queues->now_us)
-        locks_leave(locks, queue);
-    else if (!queue->timer.place || until_us < queue->timer.due_us)
-        timers_set(&locks->timers, &queue->timer, until_us);
-}
-
 void locks_update(struct locks *locks, struct queue *queue)
 {
+    uint64_t until_us; /* a lock that nobody is known to want is kept */
+
     switch (queue->state) {
     case QUEUE_FREE:
         if (!queue->batch)
@@ -238,10 +225,17 @@ void locks_update(struct locks *locks, struct queue *queue)
             to_free(locks, queue);
         break;
     case QUEUE_HELD:
-        if (!queue->batch && queue->leaves)
+        if (!queue->batch && queue->leaves) {
             to_giving(locks, queue);
-        else if (!queue->batch)
-            keep(locks, queue);
+        } else if (!queue->batch && !queue->is_thinking) {
+            until_us =
+                queue_keep_until_us(queue, HASH_COUNT(locks->queues->table));
+            if (locks->stopping || queue->quota == 0 ||
+                until_us <= locks->queues->now_us)
+                locks_leave(locks, queue);
+            else if (!queue->timer.place || until_us < queue->timer.due_us)
+                timers_set(&locks->timers, &queue->timer, until_us);
+        }
         queue_update(locks->queues, queue);
         break;
     case QUEUE_TAKING:
@@ -252,25 +246,9 @@ void locks_update(struct locks *locks, struct queue *queue)
 
 /* ---- results of tasks ------------------------------------------------------ */
 
-/* The lock is another instance's. Orders that may not wait any longer are
- * refused, the queue waits for its turn. */
-static void hear_busy(struct locks *locks, struct queue *queue)
-{
-    uint64_t wait_us = 1000 * (uint64_t)lock_wait_ms(locks->app);
-    /* To the millisecond: a wait of 0 is none. */
-    uint64_t now_us = locks->queues->now_us + 1000;
-
-    queue->state = QUEUE_BUSY;
-    queue->session = NULL;
-    tell_hints(locks, queue, true);
-    queue_list_put(queue, &locks->busy);
-    locks->refuse(locks->owner, queue, now_us > wait_us ? now_us - wait_us : 0,
-                  ORDER_LOCK_TIMEOUT, dlock_status_text(DLOCK_TIMEOUT));
-    locks_update(locks, queue);
-}
-
 /* If the answer was lost the lock may have been won: the next try of this session takes
- * it over. */
+ * it over. If the lock is another instance's, orders that may not wait any longer are
+ * refused, and the queue waits for its turn. */
 static void hear_taken(struct locks *locks, struct queue *queue)
 {
     const struct lock_task *lock = &queue->lock;
@@ -278,13 +256,23 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     const char *why;
     enum order_outcome outcome = lock_task_outcome(lock, &why);
     bool no_product = outcome == ORDER_NO_PRODUCT;
+    uint64_t wait_us = 1000 * (uint64_t)lock_wait_ms(locks->app);
+    /* To the millisecond: a wait of 0 is none. */
+    uint64_t now_us = locks->queues->now_us + 1000;
 
     if (lock->store_status == STORE_OK)
         locks->is_away = health_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
         to_held(locks, queue);
     } else if (outcome == ORDER_LOCK_TIMEOUT) {
-        hear_busy(locks, queue);
+        queue->state = QUEUE_BUSY;
+        queue->session = NULL;
+        tell_hints(locks, queue, true);
+        queue_list_put(queue, &locks->busy);
+        locks->refuse(locks->owner, queue,
+                      now_us > wait_us ? now_us - wait_us : 0, outcome,
+                      dlock_status_text(DLOCK_TIMEOUT));
+        locks_update(locks, queue);
     } else {
         locks->refuse(locks->owner, queue,
                       no_product ? UINT64_MAX : lock->begun_us, outcome, why);
