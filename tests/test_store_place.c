@@ -31,6 +31,20 @@ STORE_TEST(test_order_is_stored_as_asked)
     assert_int_equal(store_rig_product(rig, 7).stock, 7);
 }
 
+/* The last lot's fence is known, and not read again: but whose it was is, too. */
+STORE_TEST(test_a_token_is_its_owners)
+{
+    struct store_fence fence = {"lock:1", 10, "me", false};
+    struct store_order order = store_rig_ask(1, 1, 1, ""), *orders[] = {&order};
+
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 10});
+    assert_ok(store_place(rig->store, orders, 1, &fence, NULL));
+    fence.owner = "other";
+    assert_int_equal(store_place(rig->store, orders, 1, &fence, NULL),
+                     STORE_STALE_FENCE);
+    assert_int_equal(store_rig_product(rig, 1).stock, 9);
+}
+
 /* ---- when --------------------------------------------------------------- */
 
 /* Buys across one edge; the clock is read on both sides of every try. */

@@ -324,9 +324,10 @@ static enum store_status dial(struct mysql *db)
 }
 
 /* How this session is to be: strict, with all rows that it asks for, and on Galera with
- * what others have committed before. A reader's transaction sees one moment. A transaction that stands
- * still, because its host has lost power perhaps, must end: the rows of a writer are
- * locked for everybody else until then, and what a reader may see is not thrown away. */
+ * what others have committed before. A reader's transaction sees one moment. A
+ * transaction that stands still, because its host has lost power perhaps, must end: the
+ * rows of a writer are locked for everybody else until then, and what a reader may see
+ * is not thrown away. */
 static enum store_status set_up_session(struct mysql *db)
 {
     unsigned long version = mysql_get_server_version(db->handle);

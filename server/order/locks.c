@@ -409,7 +409,6 @@ static void look_at_held(struct locks *locks)
         TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
         looks->at[looks->n].product_id = queue->id.product_id;
         looks->at[looks->n].segment = queue->id.segment;
-        looks->at[looks->n].is_wanted = false; /* if no worker looks */
     }
     if (looks->n > 0)
         lock_looks_begin(looks, locks->app);
