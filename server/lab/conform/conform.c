@@ -222,7 +222,7 @@ static void run_all(const struct suite *suite)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned most =
-        8 * suite->slow * (processors > 0 ? (unsigned)processors : 1);
+        4 * suite->slow * (processors > 0 ? (unsigned)processors : 1);
     uint64_t began_ms = clock_ms();
     unsigned running;
 

@@ -32,8 +32,7 @@ static void ask(unsigned node, size_t n, const char *words[],
          "a node does not answer");
 }
 
-/* The script's answer about the keys with the lock's name, which has no characters that
- * mean something in a pattern. */
+/* The script's answer about the lock. */
 static void run_script(unsigned node, const char *script,
                        char reply[REPLY_BYTES])
 {
@@ -42,23 +41,25 @@ static void run_script(unsigned node, const char *script,
     ask(node, 4, words, reply);
 }
 
-/* Remembers them; and sets them back, as if nothing had arrived since. */
-static const char save[] =
-    "for _, k in ipairs(redis.call('keys', '*' .. ARGV[1] .. '*')) do "
-    "redis.call('copy', k, 'saved:' .. k, 'replace') end";
-static const char restore[] =
-    "local like = '*' .. ARGV[1] .. '*' "
-    "for _, k in ipairs(redis.call('keys', like)) do "
-    "if string.sub(k, 1, 6) ~= 'saved:' then redis.call('del', k) end end "
-    "for _, k in ipairs(redis.call('keys', 'saved:' .. like)) do "
-    "redis.call('rename', k, string.sub(k, 7)) end";
-
-static void run_on_all(const char *script)
+/* Remembers all keys, which are nobody else's, in another database. Both change places,
+ * and all is as if nothing had arrived since. */
+static void save(void)
 {
+    static const char script[] =
+        "redis.call('select', 1) redis.call('flushdb') redis.call('select', 0) "
+        "for _, k in ipairs(redis.call('keys', '*')) do "
+        "redis.call('copy', k, k, 'db', 1) end";
     char reply[REPLY_BYTES];
 
     for (unsigned k = 0; k < testbed.nodes_n; k++)
         run_script(k, script, reply);
+}
+
+static void restore(void)
+{
+    for (unsigned k = 0; k < testbed.nodes_n; k++)
+        need(PEEK_ASK(nodes[k], "OK", "SWAPDB", "0", "1"),
+             "a node does not answer");
 }
 
 /* When the value ends, and its hash: the same text as long as nothing changes. */
@@ -140,7 +141,7 @@ static void play(const struct row *row)
     unsigned ended;
 
     if (held)
-        run_on_all(save);
+        save();
     cast_trap(row->who, mute ? TRAP_MUTE : TRAP_PASS, DLOCK_AFTER, 0);
     status =
         cast_ask(row->who, row->deed, name, 0, row->lease * testbed.long_ms / 2)
@@ -155,7 +156,7 @@ static void play(const struct row *row)
         deliver(&testbed.tape->commands[i], row->what);
     before = atomic_load(&testbed.tape->n);
     if (held) /* the servers are as they were before it */
-        run_on_all(restore);
+        restore();
     ended = steps(DLOCK_AFTER);
     while (row->way == RENEWED && steps(DLOCK_AFTER) == ended)
         clock_sleep_ms(1);

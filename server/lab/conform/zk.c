@@ -64,24 +64,16 @@ static int reach(const char *at)
 char conform_zk_role(const char *at)
 {
     int fd = reach(at);
-    char answer[2048];
+    char answer[2048] = "";
     const char *role;
-    size_t len = 0;
-    ssize_t got;
 
     if (fd < 0)
         return '\0';
-    got = send(fd, "srvr", 4, MSG_NOSIGNAL);
-    while (got > 0 && len + 1 < sizeof(answer)) {
-        got = recv(fd, answer + len, sizeof(answer) - len - 1, 0);
-        len += got > 0 ? (size_t)got : 0;
-    }
+    if (send(fd, "srvr", 4, MSG_NOSIGNAL) == 4)
+        (void)recv(fd, answer, sizeof(answer) - 1, MSG_WAITALL);
     (void)close(fd);
-    answer[len] = '\0';
     role = strstr(answer, "Mode: ");
-    if (!role)
-        return '\0';
-    return role[strlen("Mode: ")];
+    return role ? role[strlen("Mode: ")] : '\0';
 }
 
 /* The check ------------------------------------------------------------------ */

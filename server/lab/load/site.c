@@ -80,19 +80,13 @@ void site_close(struct site *site)
 
 /* Instances -------------------------------------------------------------------- */
 
-/* Not the settings that somebody has made for servers of their own. */
+/* Not the settings that somebody has made for servers of their own: no setting begins in
+ * this way. */
 static void forget_settings(void)
 {
-    char name[128];
-
-    for (size_t i = 0; environ[i];) {
-        (void)snprintf(name, sizeof(name), "%.*s",
-                       (int)strcspn(environ[i], "="), environ[i]);
-        if (strncmp(name, "STOCKADE_", 9) == 0)
-            (void)unsetenv(name);
-        else
-            i++;
-    }
+    for (char **each = environ; *each; each++)
+        if (strncmp(*each, "STOCKADE_", 9) == 0)
+            **each = '_';
 }
 
 bool site_start(struct site *site, unsigned who, const char *lock, char *flags)

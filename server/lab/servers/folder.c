@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -29,69 +30,62 @@ void folder_remove(const char *path)
 }
 
 /* The remover makes the folder as well, because whoever had made it could be killed
- * before there is a remover. */
-struct birth {
-    int error; /* 0 = it is there */
-    char path[sizeof(((struct folder *)0)->path)];
-};
-
-/* It keeps nothing open but its end of the pair, and hears no Ctrl-C. */
-static _Noreturn void make_and_wait_for_the_end(const char *template, int in)
+ * before there is a remover. It keeps nothing open but its end of the pair, over which it
+ * sends what errno was, and hears no Ctrl-C. */
+static _Noreturn void make_and_wait_for_the_end(const char *path, int in)
 {
-    struct birth birth = {0};
+    int error = 0;
     char byte;
 
     (void)setsid();
     (void)dup2(in, 0);
     (void)close_range(1, UINT_MAX, 0);
-    (void)snprintf(birth.path, sizeof(birth.path), "%s", template);
-    if (!mkdtemp(birth.path))
-        birth.error = errno;
-    (void)send(0, &birth, sizeof(birth), MSG_NOSIGNAL);
-    while (birth.error == 0 && read(0, &byte, 1) < 0 && errno == EINTR)
+    if (mkdir(path, 0700) != 0)
+        error = errno;
+    (void)send(0, &error, sizeof(error), MSG_NOSIGNAL);
+    while (error == 0 && read(0, &byte, 1) < 0 && errno == EINTR)
         continue;
-    if (birth.error == 0)
-        folder_remove(birth.path);
+    if (error == 0)
+        folder_remove(path);
     _exit(0);
 }
 
 bool folder_open(struct folder *folder, const char *where, const char *name,
                  struct fail *error)
 {
-    struct birth birth = {.error = EIO};
-    int len, ends[2];
+    int len, ends[2], code = EIO;
+    unsigned random = 0;
 
     if (!where)
         where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     *folder = (struct folder){.alive = -1};
-    len = snprintf(folder->path, sizeof(folder->path),
-                   "%s/stockade-%s-%ld-XXXXXX", where, name, (long)getpid());
+    (void)getrandom(&random, sizeof(random), 0);
+    len =
+        snprintf(folder->path, sizeof(folder->path), "%s/stockade-%s-%ld-%06x",
+                 where, name, (long)getpid(), random & 0xffffffu);
     if (len >= (int)sizeof(folder->path)) {
         folder->path[0] = '\0';
         return fail_with(error, "no folder in %.80s: its name is too long",
                          where);
     }
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
-        birth.error = errno;
+        code = errno;
     } else {
         folder->alive = ends[1];
         folder->remover = fork();
         if (folder->remover == 0)
             make_and_wait_for_the_end(folder->path, ends[0]);
         if (folder->remover < 0)
-            birth.error = errno;
+            code = errno;
         (void)close(ends[0]);
         while (folder->remover > 0 &&
-               recv(ends[1], &birth, sizeof(birth), MSG_WAITALL) < 0 &&
+               recv(ends[1], &code, sizeof(code), MSG_WAITALL) < 0 &&
                errno == EINTR)
             continue;
     }
-    if (birth.error == 0) {
-        memcpy(folder->path, birth.path, sizeof(birth.path));
+    if (code == 0)
         return true;
-    }
-    (void)fail_with(error, "no folder in %.80s: %s", where,
-                    strerror(birth.error));
+    (void)fail_with(error, "no folder in %.80s: %s", where, strerror(code));
     folder_close(folder);
     return false;
 }
