@@ -295,6 +295,44 @@ ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000})
     order_rig_expect_ledger(rig, 1, 1);
 }
 
+/* Who has the lock of a product while an order for it is in the commit. */
+static struct dlock_holder holder_in_commit(struct order_rig *rig,
+                                            int64_t product)
+{
+    struct dlock_holder holder;
+    struct rig_order *order;
+
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
+    order = order_rig_submit(rig, product, 1, 1, "");
+    step_log_await_gate(&order_steps, 1);
+    holder = order_rig_holder(product, 0);
+    step_log_open(&order_steps);
+    assert_int_equal(order_rig_await(rig, order), ORDER_PLACED);
+    return holder;
+}
+
+/* Nobody knows what the server believes of an owner whose releases got no answer: it
+ * takes no more locks, though it has another one yet. */
+ORDER_RIG_TEST(who_could_not_give_back_takes_no_more, .stock = {10, 10, 10})
+{
+    struct dlock_holder first, second, third;
+    unsigned tries = 0, before;
+
+    step_log_fail(&order_steps, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    first = holder_in_commit(rig, 1);
+    step_log_await_at(&order_steps, "eval-release", 1, DLOCK_BEFORE, 30);
+    second = holder_in_commit(rig, 2);
+    assert_string_equal(first.owner, second.owner);
+    do { /* about ten times a second, until it is left */
+        before = tries;
+        usleep(1000000);
+        tries =
+            step_log_count_at(&order_steps, "eval-release", 1, DLOCK_BEFORE);
+    } while (tries != before);
+    third = holder_in_commit(rig, 3);
+    assert_string_not_equal(first.owner, third.owner);
+}
+
 #define STUCK_US 1000000u /* a store that has not gone on for so long */
 
 /* The store hangs in its commit, while another instance's might not: the lock goes

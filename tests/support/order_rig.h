@@ -18,6 +18,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
+#include "lock/dlock_inspect.h"
 #include "server/base/clock.h"
 #include "server/order/order.h"
 #include "tests/support/redis_server.h"
@@ -190,6 +191,7 @@ struct order_foreign *order_foreign_open(int64_t first, int64_t n,
                                          unsigned lease_ms);
 void order_foreign_close(struct order_foreign *foreign);
 
+struct dlock_holder order_rig_holder(int64_t product_id, int64_t segment);
 bool order_rig_lock_is_held(int64_t product_id, int64_t segment);
 
 /* How much slower it is under a sanitizer: for bounds. */

@@ -141,7 +141,7 @@ void order_foreign_close(struct order_foreign *foreign)
     free(foreign);
 }
 
-bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
+struct dlock_holder order_rig_holder(int64_t product_id, int64_t segment)
 {
     struct order_foreign *asker = open_foreign(0);
     struct dlock_holder holder = {0};
@@ -151,5 +151,10 @@ bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
     if (dlock_inspect(asker->session, name, &holder, NULL) != DLOCK_OK)
         die("the lock server does not say who holds a lock");
     order_foreign_close(asker);
-    return holder.held;
+    return holder;
+}
+
+bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
+{
+    return order_rig_holder(product_id, segment).held;
 }
