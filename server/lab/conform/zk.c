@@ -73,7 +73,9 @@ char conform_zk_role(const char *at)
         (void)recv(fd, answer, sizeof(answer) - 1, MSG_WAITALL);
     (void)close(fd);
     role = strstr(answer, "Mode: ");
-    return role ? role[strlen("Mode: ")] : '\0';
+    if (!role)
+        return '\0';
+    return role[strlen("Mode: ")];
 }
 
 /* The check ------------------------------------------------------------------ */

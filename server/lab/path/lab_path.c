@@ -20,14 +20,17 @@ struct progress {
     bool is_mended;  /* or the search has agreed that it cannot be broken */
 };
 
-struct walk {
+/* The command is the whole process. */
+static struct {
     const struct path_stop *stop;
     char choice;     /* --choice; 0 = the stop itself */
     int64_t seconds; /* of a search */
     bool judges, json, help;
     unsigned look;
     struct progress progress[PATH_STOPS_MAX];
-};
+} walk;
+
+#define SAY(...) draw_say(stdout, walk.look, __VA_ARGS__)
 
 /* ---- what was solved ------------------------------------------------------- */
 
@@ -55,7 +58,7 @@ static size_t index_of(const struct path_stop *stop)
 }
 
 /* Nothing of stops that nobody has begun; a line that makes no sense says nothing. */
-static void progress_read(struct progress all[PATH_STOPS_MAX])
+static void progress_read(void)
 {
     const char *path = progress_file();
     FILE *file = path ? fopen(path, "re") : NULL;
@@ -67,7 +70,7 @@ static void progress_read(struct progress all[PATH_STOPS_MAX])
         const struct path_stop *stop = sscanf(line, "%39s", name) == 1
                                            ? reader_find(&stops, name, &error)
                                            : NULL;
-        struct progress *progress = &all[stop ? index_of(stop) : 0];
+        struct progress *progress = &walk.progress[stop ? index_of(stop) : 0];
 
         if (stop && broken)
             (void)sscanf(broken, " broken %5u", &progress->broken);
@@ -78,13 +81,12 @@ static void progress_read(struct progress all[PATH_STOPS_MAX])
         (void)fclose(file);
 }
 
-/* Adds a line about the stop, and makes the folders in which the file lies. */
-__attribute__((format(printf, 2, 3))) static void
-progress_add(const struct walk *walk, const char *format, ...)
+/* Adds a line about the stop, by how many moves it was BROKEN, or 0: it was mended; and
+ * makes the folders in which the file lies. */
+static void progress_add(unsigned broken)
 {
     const char *path = progress_file();
     char folder[PATH_MAX];
-    va_list args;
     FILE *file;
 
     if (!path) {
@@ -96,12 +98,10 @@ progress_add(const struct walk *walk, const char *format, ...)
         (void)mkdir(folder, 0700);
     }
     file = fopen(path, "ae");
-    if (file) {
-        va_start(args, format);
-        fprintf(file, "%s ", walk->stop->entry.name);
-        (void)vfprintf(file, format, args);
-        va_end(args);
-    }
+    if (file && broken > 0)
+        fprintf(file, "%s broken %u\n", walk.stop->entry.name, broken);
+    else if (file)
+        fprintf(file, "%s mended\n", walk.stop->entry.name);
     if (!file || fclose(file) != 0)
         fprintf(stderr, "stockade: lab path: %s: %s\n", path, strerror(errno));
 }
@@ -113,12 +113,12 @@ static const char help[] =
     ;
 
 /* Lines with " |" between them, that dots indent. */
-static void tell_code(const struct walk *walk)
+static void tell_code(void)
 {
-    const char *at = walk->stop->code, *end;
+    const char *at = walk.stop->code, *end;
     int dots;
 
-    draw_in(stdout, walk->look, DRAW_BOLD, "The lock");
+    draw_in(stdout, walk.look, DRAW_BOLD, "The lock");
     putchar('\n');
     for (; at; at = end ? end + strlen(" | ") : NULL) {
         end = strstr(at, " | ");
@@ -129,14 +129,14 @@ static void tell_code(const struct walk *walk)
     putchar('\n');
 }
 
-static void tell_elsewhere(const struct walk *walk, const char *const text[])
+static void tell_elsewhere(const char *const text[])
 {
     const char *const rows[][2] = {{"Redisson", text[PATH_REDISSON]},
                                    {"redsync", text[PATH_REDSYNC]},
                                    {"Spring", text[PATH_SPRING]}};
     char line[1000];
 
-    draw_in(stdout, walk->look, DRAW_BOLD, "What you type elsewhere");
+    draw_in(stdout, walk.look, DRAW_BOLD, "What you type elsewhere");
     putchar('\n');
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
@@ -147,13 +147,13 @@ static void tell_elsewhere(const struct walk *walk, const char *const text[])
 
 /* ---- the list ------------------------------------------------------------- */
 
-static int list(const struct walk *walk)
+static int list(void)
 {
     const struct path_stop *stop, *next = NULL;
     unsigned solved_n = 0, n = 0;
 
     for (; (stop = reader_at(&stops, n)) != NULL; n++) {
-        const struct progress *progress = &walk->progress[n];
+        const struct progress *progress = &walk.progress[n];
         bool is_solved =
             progress->is_mended && (progress->broken > 0 || !stop->schedule);
 
@@ -162,13 +162,13 @@ static int list(const struct walk *walk)
                : progress->broken > 0 ? '/'
                                       : ' ',
                stop->entry.id, stop->entry.name,
-               reader_texts(&stop->entry, walk->look)[PATH_TITLE]);
+               reader_texts(&stop->entry, walk.look)[PATH_TITLE]);
         solved_n += is_solved;
         if (!is_solved && !next)
             next = stop;
     }
     putchar('\n');
-    draw_say(stdout, walk->look, "%u of %u solved\n", solved_n, n);
+    SAY("%u of %u solved\n", solved_n, n);
     if (next)
         printf("  %s lab path %s\n", draw_program(), next->entry.id);
     return 0;
@@ -176,12 +176,12 @@ static int list(const struct walk *walk)
 
 /* ---- one stop ------------------------------------------------------------- */
 
-static enum path_answer judge(const struct walk *walk, char choice)
+static enum path_answer judge(char choice)
 {
     struct fail error;
     enum path_answer answer =
-        path_judge(walk->stop, choice, (unsigned)walk->seconds, walk->json,
-                   walk->look, &error);
+        path_judge(walk.stop, choice, (unsigned)walk.seconds, walk.json,
+                   walk.look, &error);
 
     if (answer == PATH_FAILED)
         (void)fail_aloud("lab path: %s", error.text);
@@ -196,119 +196,117 @@ static int status_of(enum path_answer answer)
 }
 
 /* The learner's own way, until the fault is there or they give up. */
-static int break_it(struct walk *walk)
+static int break_it(void)
 {
-    const struct path_stop *stop = walk->stop;
-    struct progress *progress = &walk->progress[index_of(stop)];
+    const struct path_stop *stop = walk.stop;
+    struct progress *progress = &walk.progress[index_of(stop)];
     const struct game_goal goal = {stop->faults, &stop->bounds};
     const struct experiment_play play = {.scene = stop->scene};
     char text[EXPERIMENT_SCENE_BYTES];
     unsigned moves;
     int status;
 
-    draw_in(stdout, walk->look, DRAW_BOLD, "Break it");
+    draw_in(stdout, walk.look, DRAW_BOLD, "Break it");
     putchar('\n');
     steps_kind.scene(&play, text, sizeof(text));
-    draw_english(stdout, 2, walk->look, text);
+    draw_english(stdout, 2, walk.look, text);
     putchar('\n');
-    status = hand_play(&stop->scene, NULL, 0, &goal, walk->look, &moves);
+    status = hand_play(&stop->scene, NULL, 0, &goal, walk.look, &moves);
     putchar('\n');
     if (status == COULD_NOT_RUN || moves == 0)
         return status;
     if (progress->broken == 0 || moves < progress->broken) {
         progress->broken = moves;
-        progress_add(walk, "broken %u\n", moves);
+        progress_add(moves);
     }
     if (stop->schedule)
-        draw_say(stdout, walk->look, "the fewest known are %u\n",
-                 path_fewest(stop));
+        SAY("the fewest known are %u\n", path_fewest(stop));
     putchar('\n');
     return status;
 }
 
 /* Asks until a choice holds, or the learner gives up. */
-static int mend_it(struct walk *walk)
+static int mend_it(void)
 {
-    const struct path_choice *choices = walk->stop->choices;
+    const struct path_choice *choices = walk.stop->choices;
     enum path_answer answer = PATH_UNKNOWN;
     unsigned n = 0;
     int key;
 
-    draw_in(stdout, walk->look, DRAW_BOLD, "Mend it");
+    draw_in(stdout, walk.look, DRAW_BOLD, "Mend it");
     putchar('\n');
     for (; n < PATH_CHOICES_MAX && choices[n].scene.lock; n++) {
         char line[1000];
 
         (void)snprintf(line, sizeof(line), "%c  %s", 'a' + (int)n,
-                       choices[n].text[experiment_language(walk->look)]);
+                       choices[n].text[experiment_language(walk.look)]);
         draw_text(stdout, 2, line);
     }
     do {
         putchar('\n');
-        draw_say(stdout, walk->look, "your choice (q end)");
+        SAY("your choice (q end)");
         printf(": ");
         key = hand_key();
         if (key == 'q')
             return NOT_SOLVED;
-        if (!path_scene(walk->stop, (char)key))
-            draw_say(stdout, walk->look, "there is no such choice\n");
+        if (!path_scene(walk.stop, (char)key))
+            SAY("there is no such choice\n");
         else
-            answer = judge(walk, (char)key);
+            answer = judge((char)key);
     } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
     return status_of(answer);
 }
 
 /* A right lock: the search has the last word. */
-static int agree(struct walk *walk)
+static int agree(void)
 {
-    draw_say(stdout, walk->look,
-             "Can it be done? s: it cannot, and the search has to agree "
-             "(q end)");
+    SAY("Can it be done? s: it cannot, and the search has to agree "
+        "(q end)");
     printf(": ");
     if (hand_key() != 's')
         return NOT_SOLVED;
-    return status_of(judge(walk, 0));
+    return status_of(judge(0));
 }
 
-static int walk_stop(struct walk *walk)
+static int walk_stop(void)
 {
-    const struct path_stop *stop = walk->stop;
-    const char *const *text = reader_texts(&stop->entry, walk->look);
+    const struct path_stop *stop = walk.stop;
+    const char *const *text = reader_texts(&stop->entry, walk.look);
     const struct path_stop *next = reader_at(&stops, index_of(stop) + 1);
-    struct progress *progress = &walk->progress[index_of(stop)];
+    struct progress *progress = &walk.progress[index_of(stop)];
     int status;
 
-    draw_title(stdout, walk->look, stop->entry.id, text[PATH_TITLE]);
+    draw_title(stdout, walk.look, stop->entry.id, text[PATH_TITLE]);
     printf("\n\n");
-    draw_paragraph(stdout, walk->look, "What the books say",
+    draw_paragraph(stdout, walk.look, "What the books say",
                    text[PATH_LITERATURE]);
-    tell_code(walk);
-    status = break_it(walk);
+    tell_code();
+    status = break_it();
     if (status == COULD_NOT_RUN || stage_options_interrupted())
         return COULD_NOT_RUN;
     if (stop->schedule && progress->broken == 0) {
-        draw_say(stdout, walk->look, "not broken yet\n");
+        SAY("not broken yet\n");
         return NOT_SOLVED;
     }
-    status = stop->schedule ? mend_it(walk) : agree(walk);
+    status = stop->schedule ? mend_it() : agree();
     if (status != SOLVED)
         return status;
     progress->is_mended = true;
-    progress_add(walk, "mended\n");
-    draw_say(stdout, walk->look, "solved\n\n");
-    draw_paragraph(stdout, walk->look, "What is still wrong", text[PATH_STILL]);
-    tell_elsewhere(walk, text);
+    progress_add(0);
+    SAY("solved\n\n");
+    draw_paragraph(stdout, walk.look, "What is still wrong", text[PATH_STILL]);
+    tell_elsewhere(text);
     if (!next)
-        draw_say(stdout, walk->look, "This was the last stop.\n");
+        SAY("This was the last stop.\n");
     else
         printf("  %s lab path %s    %s\n", draw_program(), next->entry.id,
-               reader_texts(&next->entry, walk->look)[PATH_TITLE]);
+               reader_texts(&next->entry, walk.look)[PATH_TITLE]);
     return SOLVED;
 }
 
 /* ---- the command ---------------------------------------------------------- */
 
-static bool read_options(int argc, char *argv[], struct walk *walk)
+static bool read_options(int argc, char *argv[])
 {
     static const struct option flags[] = {
         {"choice", required_argument, NULL, 'c'},
@@ -323,49 +321,48 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
     int c;
 
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
-        walk->judges = walk->judges || c == 'g';
-        walk->json = walk->json || c == 'j';
-        walk->help = walk->help || c == 'h';
+        walk.judges = walk.judges || c == 'g';
+        walk.json = walk.json || c == 'j';
+        walk.help = walk.help || c == 'h';
         if (c == 'z')
-            walk->look |= DRAW_CHINESE;
+            walk.look |= DRAW_CHINESE;
         if (c == 'c')
-            walk->choice = '?';
+            walk.choice = '?';
         if (c == 'c' && strlen(optarg) == 1)
-            walk->choice = optarg[0];
+            walk.choice = optarg[0];
         if (c == 's' && !stage_options_number("seconds", optarg, 1,
-                                              PATH_JUDGE_S_MAX, &walk->seconds))
+                                              PATH_JUDGE_S_MAX, &walk.seconds))
             return false;
         if (c == '?') {
             fprintf(stderr, "stockade lab path --help lists the flags\n");
             return false;
         }
     }
-    if (walk->help)
+    if (walk.help)
         return true;
     if (argc - optind > 1 ||
-        (argc == optind && (walk->judges || walk->json || walk->choice))) {
+        (argc == optind && (walk.judges || walk.json || walk.choice))) {
         fprintf(stderr, "usage: stockade lab path [flags] [STOP]; --help tells "
                         "more\n");
         return false;
     }
     if (argc == optind)
         return true;
-    walk->stop = reader_find(&stops, argv[optind], &error);
-    if (!walk->stop)
+    walk.stop = reader_find(&stops, argv[optind], &error);
+    if (!walk.stop)
         return fail_aloud("%s", error.text);
-    return path_scene(walk->stop, walk->choice) ||
-           fail_aloud("lab path: stop %s has no choice %c",
-                      walk->stop->entry.id, walk->choice);
+    return path_scene(walk.stop, walk.choice) ||
+           fail_aloud("lab path: stop %s has no choice %c", walk.stop->entry.id,
+                      walk.choice);
 }
 
 int lab_path_main(int argc, char *argv[])
 {
-    static struct walk walk;
     struct game_goal goal;
 
     walk.look = draw_look();
     walk.seconds = PATH_JUDGE_S;
-    if (!read_options(argc, argv, &walk))
+    if (!read_options(argc, argv))
         return COULD_NOT_RUN;
     if (walk.help) {
         const char *file = progress_file();
@@ -374,18 +371,18 @@ int lab_path_main(int argc, char *argv[])
                file ? file : "but you have no HOME for it.");
         return 0;
     }
-    progress_read(walk.progress);
+    progress_read();
     if (!walk.stop)
-        return list(&walk);
+        return list();
     stage_options_catch_signals();
     goal = (struct game_goal){walk.stop->faults, &walk.stop->bounds};
     if (walk.judges)
-        return status_of(judge(&walk, walk.choice));
+        return status_of(judge(walk.choice));
     if (walk.json)
         return lines_play(path_scene(walk.stop, walk.choice), NULL, 0, &goal,
                           walk.look);
     if (walk.choice)
         return hand_play(path_scene(walk.stop, walk.choice), NULL, 0, &goal,
                          walk.look, NULL);
-    return walk_stop(&walk);
+    return walk_stop();
 }
