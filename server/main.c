@@ -40,7 +40,7 @@ int main(int argc, char *argv[])
     if (strcmp(name, "--version") == 0 ||
         (argc > 2 && strcmp(argv[2], "--version") == 0)) {
         puts("stockade " TEXT(STOCKADE_VERSION));
-        return 0;
+        return fail_unless_told(0);
     }
     dlock_register_all();
     for (size_t i = 0; i < COMMANDS_N; i++)
@@ -52,5 +52,5 @@ int main(int argc, char *argv[])
                  "       stockade --version\n\n");
     for (size_t i = 0; i < COMMANDS_N; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
-    return is_help ? 0 : 2;
+    return fail_unless_told(is_help ? 0 : 2);
 }

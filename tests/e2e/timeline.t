@@ -119,8 +119,10 @@ for my $size (map { int length($text) * $_ / 20 } 1 .. 19) {
     Stockade::refuses(['replay', $cut], qr/cut\.jsonl:$line: the (?:line|timeline) is cut/);
 }
 
-my $full = Stockade::run(['replay', "$dir/played.jsonl"], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
-is_deeply [@$full{qw(exit err)}], [2, "stockade: not all of the output could be written\n"], 'a picture that is cut is none';
+for (['replay', "$dir/played.jsonl"], ['help'], ['--version']) {
+    my $full = Stockade::run($_, wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
+    is_deeply [@$full{qw(exit err)}], [2, "stockade: not all of the output could be written\n"], "$_->[0]: what is cut is none";
+}
 
 # What others have written may hold anything: it reaches no terminal as a command.
 my ($first, @others) = lines_of("$dir/played.jsonl");
