@@ -39,8 +39,7 @@ enum {
 
 /* Plays the crowd of LOAD, or one of its own, and measures a number, which it tells as
  * well: see measure.c. False: it could not. */
-struct load;
-typedef bool measure_function(struct load *load, double *found);
+typedef bool measure_function(double *found);
 
 /* Real instances, see load.h. */
 struct experiment_load {

@@ -52,16 +52,16 @@ static bool take_story(struct reader *reader, void *at, char *value)
 /* "waiting 0 5.99" */
 static bool take_measure(struct reader *reader, void *at, char *value)
 {
-    struct experiment_load *load = at;
+    struct experiment_load *into = at;
     char name[16];
     int end = 0;
 
-    load->measure = NULL;
-    if (sscanf(value, "%15s %lf %lf%n", name, &load->least, &load->most,
+    into->measure = NULL;
+    if (sscanf(value, "%15s %lf %lf%n", name, &into->least, &into->most,
                &end) == 3 &&
         !value[end])
-        load->measure = measure_find(name);
-    return load->measure ||
+        into->measure = measure_find(name);
+    return into->measure ||
            reader_fail(reader, "measure takes refused, waiting, overtakes or "
                                "segments, and from where to where it may be");
 }
@@ -69,14 +69,14 @@ static bool take_measure(struct reader *reader, void *at, char *value)
 /* "a" to "d", the flags of one instance. */
 static bool take_other(struct reader *reader, void *at, char *value)
 {
-    struct experiment_load *load = at;
+    struct experiment_load *into = at;
     const char *word = reader->word;
 
-    if (word[0] < 'a' || (unsigned)(word[0] - 'a') >= load->instances ||
+    if (word[0] < 'a' || (unsigned)(word[0] - 'a') >= into->instances ||
         word[1])
         return reader_fail(reader, "there is no '%s' with real instances",
                            word);
-    load->each[word[0] - 'a'] = value;
+    into->each[word[0] - 'a'] = value;
     return true;
 }
 

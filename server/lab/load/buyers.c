@@ -15,44 +15,46 @@ enum {
     SCRAPE_MS_MAX = 2000,
 };
 
-bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
+struct buyers buyers;
+
+bool buyers_open(unsigned n)
 {
     struct rlimit files;
 
-    *buyers = (struct buyers){.site = site, .most = n, .product_id = 1};
+    buyers = (struct buyers){.most = n, .product_id = 1};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n + 64) {
         files.rlim_cur = files.rlim_max < n + 64 ? files.rlim_max : n + 64;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    return fetch_open(&buyers->fetches, n) ||
-           site_fail(site, "no memory for %u buyers", n);
+    return fetch_open(&buyers.fetches, n) ||
+           site_fail("no memory for %u buyers", n);
 }
 
-void buyers_close(struct buyers *buyers)
+void buyers_close(void)
 {
-    fetch_close(&buyers->fetches);
+    fetch_close(&buyers.fetches);
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        free(buyers->scrapes[i].text);
-    free(buyers->orders);
+        free(buyers.scrapes[i].text);
+    free(buyers.orders);
 }
 
 /* Requests --------------------------------------------------------------------- */
 
 /* Its reply is for OWNER: a scrape, or .is_offered; NULL: the order NUMBER. False: it
- * cannot, and site->error says why. */
-static bool begin(struct buyers *buyers, unsigned instance,
-                  struct fetch_request request, void *owner, size_t number)
+ * cannot, and site.error says why. */
+static bool begin(unsigned instance, struct fetch_request request, void *owner,
+                  size_t number)
 {
     char url[80];
     struct fetch *fetch;
 
     (void)snprintf(url, sizeof(url), "http://%s",
-                   buyers->site->instances[instance].address);
+                   site.instances[instance].address);
     request.url = url;
     request.body_size = request.body ? strlen(request.body) : 0;
-    fetch = fetch_begin(&buyers->fetches, &request);
+    fetch = fetch_begin(&buyers.fetches, &request);
     if (!fetch)
-        return site_fail(buyers->site, "no memory");
+        return site_fail("no memory");
     fetch->owner = owner;
     fetch->number = number;
     return true;
@@ -72,12 +74,12 @@ static void read_why(const char *reply, char *why, size_t size)
     (void)snprintf(why, size, "%.*s", (int)(end - word), word);
 }
 
-static void on_order(struct buyers *buyers, const struct fetch *fetch)
+static void on_order(const struct fetch *fetch)
 {
-    struct buyers_order *order = &buyers->orders[fetch->number];
+    struct buyers_order *order = &buyers.orders[fetch->number];
     unsigned status = fetch->reply.status;
 
-    buyers->taken--;
+    buyers.taken--;
     order->outcome = fetch->end != FETCH_ANSWERED     ? BUYERS_LOST
                      : status == 201                  ? BUYERS_SOLD
                      : status == 409                  ? BUYERS_SOLD_OUT
@@ -90,30 +92,29 @@ static void on_order(struct buyers *buyers, const struct fetch *fetch)
         read_why(fetch->reply.text, order->why, sizeof(order->why));
 }
 
-size_t buyers_send(struct buyers *buyers, unsigned instance)
+size_t buyers_send(unsigned instance)
 {
-    struct buyers_order *more = buyers->orders;
-    size_t n = buyers->orders_n;
+    struct buyers_order *more = buyers.orders;
+    size_t n = buyers.orders_n;
     char key[64], body[160];
 
     if ((n & (n - 1)) == 0)
         more = reallocarray(more, n ? 2 * n : 1, sizeof(*more));
     if (more)
-        buyers->orders = more;
-    if (!more || n >= BUYERS_ORDERS_MAX || buyers->taken == buyers->most) {
-        (void)site_fail(buyers->site, "too many orders at a time");
+        buyers.orders = more;
+    if (!more || n >= BUYERS_ORDERS_MAX || buyers.taken == buyers.most) {
+        (void)site_fail("too many orders at a time");
         return SIZE_MAX;
     }
     (void)snprintf(body, sizeof(body),
                    "{\"product_id\":%" PRId64
                    ",\"user_id\":%zu,\"quantity\":1}",
-                   buyers->product_id, n + 1);
+                   buyers.product_id, n + 1);
     (void)snprintf(key, sizeof(key), "order-%zu", n + 1);
-    more[n] =
-        (struct buyers_order){.instance = (unsigned char)instance,
-                              .product = (unsigned char)buyers->product_id,
-                              .sent_us = clock_us()};
-    if (!begin(buyers, instance,
+    more[n] = (struct buyers_order){.instance = (unsigned char)instance,
+                                    .product = (unsigned char)buyers.product_id,
+                                    .sent_us = clock_us()};
+    if (!begin(instance,
                (struct fetch_request){.method = "POST",
                                       .target = "/api/orders",
                                       .key = key,
@@ -121,18 +122,18 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
                                       .limit_ms = REPLY_MS_MAX},
                NULL, n))
         return SIZE_MAX;
-    buyers->taken++;
-    buyers->orders_n++;
+    buyers.taken++;
+    buyers.orders_n++;
     return n;
 }
 
-const char *buyers_scrape(struct buyers *buyers, unsigned instance)
+const char *buyers_scrape(unsigned instance)
 {
-    struct buyers_scrape *scrape = &buyers->scrapes[instance];
+    struct buyers_scrape *scrape = &buyers.scrapes[instance];
 
     if (scrape->is_owed)
         return NULL;
-    scrape->is_owed = begin(buyers, instance,
+    scrape->is_owed = begin(instance,
                             (struct fetch_request){.method = "GET",
                                                    .target = "/metrics",
                                                    .limit_ms = SCRAPE_MS_MAX},
@@ -142,24 +143,24 @@ const char *buyers_scrape(struct buyers *buyers, unsigned instance)
 
 /* Replies ---------------------------------------------------------------------- */
 
-void buyers_turn(struct buyers *buyers, unsigned ms)
+void buyers_turn(unsigned ms)
 {
     struct pollfd logs[SITE_INSTANCES_MAX];
     struct buyers_scrape *scrape;
     struct fetch *fetch;
 
-    fetch_wait(&buyers->fetches, logs, site_fds(buyers->site, logs), ms);
-    while ((fetch = fetch_next(&buyers->fetches))) {
+    fetch_wait(&buyers.fetches, logs, site_fds(logs), ms);
+    while ((fetch = fetch_next(&buyers.fetches))) {
         struct fetch_reply *reply = &fetch->reply;
 
         if (!fetch->owner) {
-            on_order(buyers, fetch);
-        } else if (fetch->owner == &buyers->is_offered) {
-            buyers->taken--;
-            buyers->is_offered =
+            on_order(fetch);
+        } else if (fetch->owner == &buyers.is_offered) {
+            buyers.taken--;
+            buyers.is_offered =
                 reply->status == 201 ||
-                site_fail(buyers->site, "PUT of a product: %u %.300s",
-                          reply->status, reply->text ? reply->text : "");
+                site_fail("PUT of a product: %u %.300s", reply->status,
+                          reply->text ? reply->text : "");
         } else {
             scrape = fetch->owner;
             scrape->is_owed = false;
@@ -173,19 +174,18 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
         }
         fetch_free(fetch);
     }
-    site_read(buyers->site);
+    site_read();
 }
 
-void buyers_await_scrapes(struct buyers *buyers)
+void buyers_await_scrapes(void)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        while (buyers->scrapes[i].is_owed)
-            buyers_turn(buyers, TURN_MS);
+        while (buyers.scrapes[i].is_owed)
+            buyers_turn(TURN_MS);
 }
 
 /* Each request has a time limit, so has this. */
-bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
-                  unsigned segments)
+bool buyers_offer(int64_t product_id, int64_t stock, unsigned segments)
 {
     char target[64], body[160];
 
@@ -195,20 +195,20 @@ bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                    "{\"name\":\"Phone\",\"stock\":%" PRId64 ",\"segments\":%u,"
                    "\"price_cents\":100,\"limit_per_user\":0}",
                    stock, segments);
-    if (!begin(buyers, 0,
+    if (!begin(0,
                (struct fetch_request){.method = "PUT",
                                       .target = target,
                                       .body = body,
                                       .limit_ms = REPLY_MS_MAX},
-               &buyers->is_offered, 0))
+               &buyers.is_offered, 0))
         return false;
-    buyers->taken++;
-    while (buyers->taken > 0) {
-        if (!site_goes_on(buyers->site))
+    buyers.taken++;
+    while (buyers.taken > 0) {
+        if (!site_goes_on())
             return false;
-        buyers_turn(buyers, TURN_MS);
+        buyers_turn(TURN_MS);
     }
-    return buyers->is_offered;
+    return buyers.is_offered;
 }
 
 /* A crowd ---------------------------------------------------------------------- */
@@ -226,22 +226,21 @@ static uint64_t due_us(const struct buyers_crowd *crowd, size_t sent,
                : 0;
 }
 
-bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
-                  unsigned instances)
+bool buyers_crowd(const struct buyers_crowd *crowd, unsigned instances)
 {
     uint64_t begun_us = clock_us(), due = 0, now = 0;
     size_t sent = 0;
 
-    while (buyers->taken > 0 || due != UINT64_MAX) {
-        while (buyers->taken < crowd->buyers && due <= now) {
-            if (buyers_send(buyers, (unsigned)(sent % instances)) == SIZE_MAX)
+    while (buyers.taken > 0 || due != UINT64_MAX) {
+        while (buyers.taken < crowd->buyers && due <= now) {
+            if (buyers_send((unsigned)(sent % instances)) == SIZE_MAX)
                 return false;
             due = due_us(crowd, ++sent, now);
         }
-        buyers_turn(buyers, due > now && due - now < TURN_MS * UINT64_C(1000)
-                                ? (unsigned)((due - now) / 1000)
-                                : TURN_MS);
-        if (!site_goes_on(buyers->site))
+        buyers_turn(due > now && due - now < TURN_MS * UINT64_C(1000)
+                        ? (unsigned)((due - now) / 1000)
+                        : TURN_MS);
+        if (!site_goes_on())
             return false;
         now = clock_us() - begun_us;
         due = due_us(crowd, sent, now);
@@ -249,12 +248,12 @@ bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
     return true;
 }
 
-size_t buyers_count(const struct buyers *buyers, enum buyers_outcome outcome)
+size_t buyers_count(enum buyers_outcome outcome)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < buyers->orders_n; i++)
-        n += buyers->orders[i].outcome == outcome;
+    for (size_t i = 0; i < buyers.orders_n; i++)
+        n += buyers.orders[i].outcome == outcome;
     return n;
 }
 
@@ -265,15 +264,15 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double buyers_latency_ms(const struct buyers *buyers, unsigned p)
+double buyers_latency_ms(unsigned p)
 {
-    size_t n = 0, sold = buyers_count(buyers, BUYERS_SOLD);
+    size_t n = 0, sold = buyers_count(BUYERS_SOLD);
     uint64_t *us = calloc(sold ? sold : 1, sizeof(*us));
     double ms = 0;
 
-    for (size_t i = 0; us && i < buyers->orders_n; i++)
-        if (buyers->orders[i].outcome == BUYERS_SOLD)
-            us[n++] = buyers->orders[i].answered_us - buyers->orders[i].sent_us;
+    for (size_t i = 0; us && i < buyers.orders_n; i++)
+        if (buyers.orders[i].outcome == BUYERS_SOLD)
+            us[n++] = buyers.orders[i].answered_us - buyers.orders[i].sent_us;
     if (n > 0) {
         qsort(us, n, sizeof(*us), by_size);
         n = (n - 1) * p / 100;

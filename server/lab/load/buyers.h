@@ -47,8 +47,8 @@ struct buyers_scrape {
     char *text;   /* that came last; NULL: it could not be had */
 };
 
-struct buyers {
-    struct site *site;
+/* Of the site. */
+extern struct buyers {
     struct fetches fetches;
     unsigned most, taken; /* orders at a time; those now */
     bool is_offered;      /* the last product that was */
@@ -56,30 +56,29 @@ struct buyers {
     struct buyers_order *orders;
     size_t orders_n;
     int64_t product_id; /* of the orders to come */
-};
+} buyers;
 
-/* For N buyers at a time at most. False, and site->error says why. */
-bool buyers_open(struct buyers *buyers, struct site *site, unsigned n);
-void buyers_close(struct buyers *buyers);
+/* For N buyers at a time at most. False, and site.error says why. */
+bool buyers_open(unsigned n);
+void buyers_close(void);
 
 /* PUT PRODUCT_ID with so many units in so many segments, by way of instance 0. */
-bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
-                  unsigned segments);
+bool buyers_offer(int64_t product_id, int64_t stock, unsigned segments);
 
 /* Sends an order to an instance; its index in orders[]. SIZE_MAX: it cannot, and
- * site->error says why. */
-size_t buyers_send(struct buyers *buyers, unsigned instance);
+ * site.error says why. */
+size_t buyers_send(unsigned instance);
 
 /* Waits for MS at most until something has happened, and takes note of it; of the
  * site's logs, too. */
-void buyers_turn(struct buyers *buyers, unsigned ms);
+void buyers_turn(unsigned ms);
 
 /* Returns the metrics of an instance that it was asked for last, until the next turn, and
  * asks for the next. NULL: they are not here. */
-const char *buyers_scrape(struct buyers *buyers, unsigned instance);
+const char *buyers_scrape(unsigned instance);
 
 /* Waits for all that were asked, two seconds at most. */
-void buyers_await_scrapes(struct buyers *buyers);
+void buyers_await_scrapes(void);
 
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {
@@ -90,13 +89,12 @@ struct buyers_crowd {
     unsigned for_ms;    /* nobody begins another order after that */
 };
 
-bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
-                  unsigned instances);
+bool buyers_crowd(const struct buyers_crowd *crowd, unsigned instances);
 
 /* How many orders ended so. */
-size_t buyers_count(const struct buyers *buyers, enum buyers_outcome outcome);
+size_t buyers_count(enum buyers_outcome outcome);
 
 /* The orders that were sold: the latency that P percent are below, in ms. */
-double buyers_latency_ms(const struct buyers *buyers, unsigned p);
+double buyers_latency_ms(unsigned p);
 
 #endif

@@ -22,12 +22,14 @@ enum {
 static void tell_scene(const struct experiment_play *play, char text[],
                        size_t size)
 {
-    const struct experiment_load *load = &play->load;
+    const struct experiment_load *with = &play->load;
 
     (void)snprintf(text, size, "%u instance%s, lock %s, stock %u",
-                   load->instances, load->instances == 1 ? "" : "s",
-                   play->scene.lock, load->stock);
+                   with->instances, with->instances == 1 ? "" : "s",
+                   play->scene.lock, with->stock);
 }
+
+struct load load;
 
 /* Events ------------------------------------------------------------------------ */
 
@@ -41,13 +43,13 @@ static const char *tint_of(int who, const char *text)
     return n > 5 && strcmp(text + n - 5, " sold") == 0 ? DRAW_GREEN : "";
 }
 
-void load_tell(struct load *load, int who, const char *format, ...)
+void load_tell(int who, const char *format, ...)
 {
-    const struct experiment_run *run = load->run;
-    int width = run->out ? (draw_columns(run->out) - MARGIN) /
-                               (int)load->play->instances
-                         : 0;
-    uint64_t ms = (clock_us() - load->begun_us) / 1000;
+    const struct experiment_run *run = load.run;
+    int width =
+        run->out ? (draw_columns(run->out) - MARGIN) / (int)load.play->instances
+                 : 0;
+    uint64_t ms = (clock_us() - load.begun_us) / 1000;
     char text[200];
     va_list args;
 
@@ -60,7 +62,7 @@ void load_tell(struct load *load, int who, const char *format, ...)
             json_pack("{s:I, s:o?, s:o, s:o*}", "ms", (json_int_t)ms, "actor",
                       who < 0 ? NULL : json_sprintf("%c", 'a' + who), "text",
                       draw_json_text(text, run->look), "lanes",
-                      load->story ? load_lanes(load) : NULL));
+                      load.story ? load_lanes() : NULL));
     if (!run->out)
         return;
     fprintf(run->out, "%6" PRIu64 "   %*s", ms, who > 0 ? who * width : 0, "");
@@ -92,87 +94,83 @@ static void tell_flags(const struct experiment_run *run, const char *who,
     fputc('\n', out);
 }
 
-static void head(const struct load *load)
+static void head(void)
 {
-    const struct experiment_run *run = load->run;
-    const struct experiment_load *play = load->play;
+    const struct experiment_run *run = load.run;
+    const struct experiment_load *play = load.play;
     int width;
 
     assert(play->instances > 0);
     if (run->json)
         (void)json_object_update_new(
             run->json,
-            json_pack("{s:o, s:o, s:[]}", "lock", draw_json_text(load->lock, 0),
+            json_pack("{s:o, s:o, s:[]}", "lock", draw_json_text(load.lock, 0),
                       "flags", draw_json_text(play->flags, 0), "timeline"));
     if (!run->out)
         return;
-    tell_flags(run, "all", load->lock, play->flags);
+    tell_flags(run, "all", load.lock, play->flags);
     for (unsigned i = 0; i < play->instances; i++)
         if (play->each[i])
             tell_flags(run, (const char[]){(char)('a' + (int)i), '\0'}, NULL,
                        play->each[i]);
-    if (load->story)
-        draw_say(run->out, run->look, "story: '%s'\n", load->story);
+    if (load.story)
+        draw_say(run->out, run->look, "story: '%s'\n", load.story);
     width = (draw_columns(run->out) - MARGIN) / (int)play->instances;
     fputc('\n', run->out);
     draw_say(run->out, run->look, "    ms");
-    for (unsigned i = 0; load->story && i < play->instances; i++)
+    for (unsigned i = 0; load.story && i < play->instances; i++)
         fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
     fputc('\n', run->out);
 }
 
 /* The sale ---------------------------------------------------------------------- */
 
-bool load_start(struct load *load, unsigned who, const char *flags)
+bool load_start(unsigned who, const char *flags)
 {
-    const struct experiment_load *play = load->play;
+    const struct experiment_load *play = load.play;
     char text[FLAGS_BYTES];
 
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
                    play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
-    return site_start(&load->site, who, load->lock, text);
+    return site_start(who, load.lock, text);
 }
 
-static bool begin(struct load *load)
+static bool begin(void)
 {
-    const struct experiment_load *play = load->play;
+    const struct experiment_load *play = load.play;
     unsigned at_a_time = play->crowd.buyers ? play->crowd.buyers : BUYERS_MAX;
 
-    if (!site_open(&load->site, load_watch_ends) ||
-        !buyers_open(&load->buyers, &load->site, at_a_time))
+    if (!site_open(load_watch_ends) || !buyers_open(at_a_time))
         return false;
     for (unsigned i = 0; i < play->instances; i++)
-        if (!load_start(load, i, "") || !site_ready(&load->site))
+        if (!load_start(i, "") || !site_ready())
             return false;
-    return play->stock == 0 ||
-           (buyers_offer(&load->buyers, 1, play->stock, 1) &&
-            (!load->story || !strchr(load->story, '/') ||
-             buyers_offer(&load->buyers, 2, play->stock, 1)));
+    return play->stock == 0 || (buyers_offer(1, play->stock, 1) &&
+                                (!load.story || !strchr(load.story, '/') ||
+                                 buyers_offer(2, play->stock, 1)));
 }
 
-bool load_crowd(struct load *load)
+bool load_crowd(void)
 {
-    struct buyers *buyers = &load->buyers;
 
-    if (load->play->crowd.orders == 0)
-        return site_fail(&load->site, "without orders a crowd would not end");
-    if (!buyers_crowd(buyers, &load->play->crowd, load->play->instances))
+    if (load.play->crowd.orders == 0)
+        return site_fail("without orders a crowd would not end");
+    if (!buyers_crowd(&load.play->crowd, load.play->instances))
         return false;
-    load_tell(load, -1, "%zu orders: %zu sold, %zu sold out, %zu not now",
-              buyers->orders_n, buyers_count(buyers, BUYERS_SOLD),
-              buyers_count(buyers, BUYERS_SOLD_OUT),
-              buyers_count(buyers, BUYERS_NOT_NOW));
+    load_tell(-1, "%zu orders: %zu sold, %zu sold out, %zu not now",
+              buyers.orders_n, buyers_count(BUYERS_SOLD),
+              buyers_count(BUYERS_SOLD_OUT), buyers_count(BUYERS_NOT_NOW));
     return true;
 }
 
 /* The verdict ------------------------------------------------------------------- */
 
 /* A session of our own asks: it need not hold anything. */
-bool load_look(struct load *load, bool *is_held, uint64_t *left_ms)
+bool load_look(bool *is_held, uint64_t *left_ms)
 {
-    struct dlock_options options = {.strategy = load->lock,
-                                    .url = redis_proc_url(load->site.redis)};
+    struct dlock_options options = {.strategy = load.lock,
+                                    .url = redis_proc_url(site.redis)};
     struct dlock_holder holder;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
@@ -191,33 +189,32 @@ bool load_look(struct load *load, bool *is_held, uint64_t *left_ms)
     }
     dlock_session_close(session);
     dlock_close(client);
-    return good || site_fail(&load->site, "nobody knows who has the lock: %s",
-                             error.text);
+    return good || site_fail("nobody knows who has the lock: %s", error.text);
 }
 
 /* A lock that is left when all orders are answered. Without an end it stays; one
  * with a lease, or of an instance that is about to give it back, has a moment. */
-static bool look_for_faults(struct load *load, unsigned *faults)
+static bool look_for_faults(unsigned *faults)
 {
     uint64_t until_ms = clock_ms() + HELD_MS_MAX, left_ms;
     bool is_held, good;
 
     *faults = 0;
-    while ((good = load_look(load, &is_held, &left_ms)) && is_held) {
+    while ((good = load_look(&is_held, &left_ms)) && is_held) {
         if (clock_ms() > until_ms) {
             *faults = EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
                                                              : STAGE_HELD);
             return true;
         }
-        buyers_turn(&load->buyers, TURN_MS);
+        buyers_turn(TURN_MS);
     }
     return good;
 }
 
 /* The lock is looked at before the servers end, the ledger after it. */
-static bool conclude(struct load *load, const struct experiment_play *play)
+static bool conclude(const struct experiment_play *play)
 {
-    struct experiment_run *run = load->run;
+    struct experiment_run *run = load.run;
     /* The stock that is left when many oversell is chance. */
     const unsigned may_differ = play->faults == EXPERIMENT_FAULT(STAGE_OVERSOLD)
                                     ? EXPERIMENT_FAULT(STAGE_LEDGER)
@@ -225,16 +222,15 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     struct store_audit audit;
     int64_t stock = 0;
 
-    if (!site_is_whole(&load->site) ||
-        (load->story && !look_for_faults(load, &run->verdict.faults)))
+    if (!site_is_whole() ||
+        (load.story && !look_for_faults(&run->verdict.faults)))
         return false;
-    site_stop_all(&load->site);
-    if (!site_audit(&load->site, &audit, &stock))
+    site_stop_all();
+    if (!site_audit(&audit, &stock))
         return false;
     run->verdict.faults |=
         ledger_faults(&audit) | ledger_faults_at_the_end(&audit);
-    if (audit.orders <
-        load->seen_by_wrk + (int64_t)buyers_count(&load->buyers, BUYERS_SOLD))
+    if (audit.orders < load.seen_by_wrk + (int64_t)buyers_count(BUYERS_SOLD))
         run->verdict.faults |= EXPERIMENT_FAULT(STAGE_LOST);
     run->sold = audit.sold;
     run->orders = audit.orders;
@@ -243,15 +239,14 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
                    (play->sold == LOAD_SOLD_ANY ? run->sold > 0
                                                 : run->sold == play->sold) &&
-                   (!play->load.measure || (load->found >= play->load.least &&
-                                            load->found <= play->load.most));
+                   (!play->load.measure || (load.found >= play->load.least &&
+                                            load.found <= play->load.most));
     return true;
 }
 
 static bool run_load(const struct experiment_play *play,
                      struct experiment_run *run)
 {
-    static struct load load;
     measure_function *measure = play->load.measure;
     bool ran;
 
@@ -259,22 +254,22 @@ static bool run_load(const struct experiment_play *play,
                          .lock = play->scene.lock,
                          .story = play->schedule,
                          .run = run};
-    head(&load);
-    load_watch_begin(&load);
-    ran = begin(&load);
+    head();
+    load_watch_begin();
+    ran = begin();
     load.begun_us = clock_us();
-    ran = ran && (load.story                       ? load_story(&load)
-                  : play->load.wrk_connections > 0 ? load_wrk(&load)
-                  : measure                        ? measure(&load, &load.found)
-                                                   : load_crowd(&load));
+    ran = ran && (load.story                       ? load_story()
+                  : play->load.wrk_connections > 0 ? load_wrk()
+                  : measure                        ? measure(&load.found)
+                                                   : load_crowd());
     load_watch_end();
-    ran = ran && conclude(&load, play);
+    ran = ran && conclude(play);
     if (run->out)
         fputc('\n', run->out);
     if (!ran)
-        run->error = load.site.error;
-    buyers_close(&load.buyers);
-    site_close(&load.site);
+        run->error = site.error;
+    buyers_close();
+    site_close();
     return ran;
 }
 

@@ -26,38 +26,36 @@ struct load_lane {
 };
 
 /* One that is under way. */
-struct load {
+extern struct load {
     const struct experiment_load *play;
     const char *lock;
     const char *story; /* NULL: none */
     struct experiment_run *run;
-    struct site site;
-    struct buyers buyers;
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     struct load_lane lanes[SITE_INSTANCES_MAX];
     int64_t seen_by_wrk; /* orders that were confirmed */
     double found;        /* by .measure of the table */
     size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
-};
+} load;
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: some, by luck */
 
 /* ---- for those who measure ------------------------------------------------ */
 
 /* A line in the column of instance WHO; -1: of the world. */
-void load_tell(struct load *load, int who, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void load_tell(int who, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The crowd of the table buys, and that is told. */
-bool load_crowd(struct load *load);
+bool load_crowd(void);
 
 /* Instance WHO with FLAGS, and those of the table. */
-bool load_start(struct load *load, unsigned who, const char *flags);
+bool load_start(unsigned who, const char *flags);
 
 /* ---- its parts --------------------------------------------------------------- */
 
-bool load_story(struct load *load); /* load_story.c */
-bool load_wrk(struct load *load);   /* load_wrk.c */
+bool load_story(void); /* load_story.c */
+bool load_wrk(void);   /* load_wrk.c */
 
 /*
  * measure.c: the measurements of experiments about waiting and about segments, as the
@@ -70,7 +68,7 @@ measure_function *measure_find(const char *name);
 /* The "lanes" of an event, a word for each instance as it stands then: "held",
  * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,
  * "unknown" (it died with an order), or "". */
-json_t *load_lanes(const struct load *load);
+json_t *load_lanes(void);
 
 /* ---- a page watches a run, by standard input and output (load_watch.c) --------- */
 
@@ -95,7 +93,7 @@ json_t *load_lanes(const struct load *load);
 int load_watch_main(const struct experiment_play *play, unsigned look);
 
 /* LOAD begins, and has not ended yet: nothing comes of it if nobody watches its run. */
-void load_watch_begin(struct load *load);
+void load_watch_begin(void);
 void load_watch_end(void);
 
 /* For the site, which asks while it waits: answers, and takes samples, if the run is
@@ -108,7 +106,7 @@ bool load_watch_ends(void);
 const char *load_story_wrong(const char *story, unsigned instances);
 
 /* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
- * ever. False: Redis does not say, and site->error why. */
-bool load_look(struct load *load, bool *is_held, uint64_t *left_ms);
+ * ever. False: Redis does not say, and site.error why. */
+bool load_look(bool *is_held, uint64_t *left_ms);
 
 #endif

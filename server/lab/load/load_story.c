@@ -67,56 +67,53 @@ static bool is_under_lock(const char *acted)
 }
 
 /* From 1; 0: it has got none. */
-static size_t last_order(const struct load *load, unsigned who)
+static size_t last_order(unsigned who)
 {
-    size_t n = load->buyers.orders_n;
+    size_t n = buyers.orders_n;
 
-    while (n > 0 && load->buyers.orders[n - 1].instance != who)
+    while (n > 0 && buyers.orders[n - 1].instance != who)
         n--;
     return n;
 }
 
 /* The order by which WHO is inside now; NULL: it is not. */
-static const struct buyers_order *order_inside(const struct load *load,
-                                               unsigned who)
+static const struct buyers_order *order_inside(unsigned who)
 {
-    const struct buyers_order *orders = load->buyers.orders;
+    const struct buyers_order *orders = buyers.orders;
 
-    if (load->lanes[who].held > 0)
-        return &orders[load->lanes[who].held - 1];
-    return load->sold > 0 && orders[load->sold - 1].instance == who
-               ? &orders[load->sold - 1]
+    if (load.lanes[who].held > 0)
+        return &orders[load.lanes[who].held - 1];
+    return load.sold > 0 && orders[load.sold - 1].instance == who
+               ? &orders[load.sold - 1]
                : NULL;
 }
 
 /* A sale is inside beside another only if all of it fell in the other's hold: an answer
  * may be read late. */
-static bool are_together(const struct load *load, unsigned a, unsigned b)
+static bool are_together(unsigned a, unsigned b)
 {
-    const struct buyers_order *one = order_inside(load, a),
-                              *other = order_inside(load, b);
-    const struct load_lane *lanes = load->lanes;
+    const struct buyers_order *one = order_inside(a), *other = order_inside(b);
+    const struct load_lane *lanes = load.lanes;
 
     return one && other && one->product == other->product &&
            (lanes[a].held > 0 || one->sent_us >= lanes[b].since_us) &&
            (lanes[b].held > 0 || other->sent_us >= lanes[a].since_us);
 }
 
-static const char *word_of(const struct load *load, unsigned who)
+static const char *word_of(unsigned who)
 {
-    const struct buyers *buyers = &load->buyers;
-    const struct site_instance *instance = &load->site.instances[who];
+    const struct site_instance *instance = &site.instances[who];
     bool is_dead = instance->state == SITE_GONE || /* or about to be */
                    (instance->state == SITE_RUNS && instance->has_acted);
     const char *word = "";
 
-    for (unsigned other = 0; other < load->play->instances; other++)
-        if (other != who && are_together(load, who, other))
+    for (unsigned other = 0; other < load.play->instances; other++)
+        if (other != who && are_together(who, other))
             return "clash";
-    if (order_inside(load, who))
+    if (order_inside(who))
         return "held";
-    for (size_t i = 0; i < buyers->orders_n; i++) {
-        const struct buyers_order *order = &buyers->orders[i];
+    for (size_t i = 0; i < buyers.orders_n; i++) {
+        const struct buyers_order *order = &buyers.orders[i];
         bool waits = order->outcome == BUYERS_WAITS;
 
         if (order->instance != who)
@@ -129,111 +126,107 @@ static const char *word_of(const struct load *load, unsigned who)
     return word;
 }
 
-json_t *load_lanes(const struct load *load)
+json_t *load_lanes(void)
 {
     json_t *list = json_array();
 
-    for (unsigned who = 0; who < load->play->instances; who++)
-        (void)json_array_append_new(list, json_string(word_of(load, who)));
+    for (unsigned who = 0; who < load.play->instances; who++)
+        (void)json_array_append_new(list, json_string(word_of(who)));
     return list;
 }
 
 /* ---- words ---------------------------------------------------------------- */
 
 /* Answers that were not told yet. */
-static void tell_answers(struct load *load)
+static void tell_answers(void)
 {
-    struct buyers *buyers = &load->buyers;
 
-    for (size_t i = 0; i < buyers->orders_n; i++) {
-        struct buyers_order *order = &buyers->orders[i];
+    for (size_t i = 0; i < buyers.orders_n; i++) {
+        struct buyers_order *order = &buyers.orders[i];
 
         if (order->is_told || order->outcome == BUYERS_WAITS)
             continue;
         order->is_told = true;
-        if (load->lanes[order->instance].held == i + 1)
-            load->lanes[order->instance].held = 0;
+        if (load.lanes[order->instance].held == i + 1)
+            load.lanes[order->instance].held = 0;
         else if (order->outcome == BUYERS_SOLD)
-            load->sold = i + 1;
+            load.sold = i + 1;
         if (order->outcome == BUYERS_LOST)
-            load_tell(load, order->instance, "order %zu: no answer", i + 1);
+            load_tell(order->instance, "order %zu: no answer", i + 1);
         else
-            load_tell(load, order->instance, "order %zu: %u %s", i + 1,
-                      order->status,
+            load_tell(order->instance, "order %zu: %u %s", i + 1, order->status,
                       order->outcome == BUYERS_SOLD ? "sold" : order->why);
-        load->sold = 0;
+        load.sold = 0;
     }
 }
 
 /* The last order to it: it will not come to a failpoint any more. */
-static bool was_refused(const struct load *load, unsigned who)
+static bool was_refused(unsigned who)
 {
-    size_t n = last_order(load, who);
+    size_t n = last_order(who);
 
-    return n == 0 || load->buyers.orders[n - 1].outcome > BUYERS_SOLD;
+    return n == 0 || buyers.orders[n - 1].outcome > BUYERS_SOLD;
 }
 
-static bool turn(struct load *load)
+static bool turn(void)
 {
-    if (!site_goes_on(&load->site))
+    if (!site_goes_on())
         return false;
-    buyers_turn(&load->buyers, TURN_MS);
-    tell_answers(load);
+    buyers_turn(TURN_MS);
+    tell_answers();
     return true;
 }
 
 /* Each order has a time limit: so has this. */
-static bool await_answers(struct load *load, unsigned who)
+static bool await_answers(unsigned who)
 {
-    const struct buyers *buyers = &load->buyers;
 
-    for (size_t i = 0; i < buyers->orders_n; i++)
-        while (buyers->orders[i].instance == who &&
-               buyers->orders[i].outcome == BUYERS_WAITS)
-            if (!turn(load))
+    for (size_t i = 0; i < buyers.orders_n; i++)
+        while (buyers.orders[i].instance == who &&
+               buyers.orders[i].outcome == BUYERS_WAITS)
+            if (!turn())
                 return false;
     return true;
 }
 
-static bool order(struct load *load, const struct word *word)
+static bool order(const struct word *word)
 {
-    load->buyers.product_id = word->product;
+    buyers.product_id = word->product;
     for (unsigned i = 0; i < word->n; i++) {
-        size_t n = buyers_send(&load->buyers, word->who);
+        size_t n = buyers_send(word->who);
 
         if (n == SIZE_MAX)
             return false;
         if (word->verb == '&') {
-            load_tell(load, (int)word->who, "order %zu", n + 1);
+            load_tell((int)word->who, "order %zu", n + 1);
             continue;
         }
-        while (load->buyers.orders[n].outcome == BUYERS_WAITS)
-            if (!turn(load))
+        while (buyers.orders[n].outcome == BUYERS_WAITS)
+            if (!turn())
                 return false;
     }
     return true;
 }
 
-static bool await_failpoint(struct load *load, unsigned who)
+static bool await_failpoint(unsigned who)
 {
-    const struct site_instance *instance = &load->site.instances[who];
+    const struct site_instance *instance = &site.instances[who];
     uint64_t until_ms = clock_ms() + FAILPOINT_MS_MAX;
     size_t n;
 
-    while (!instance->has_acted && !was_refused(load, who)) {
+    while (!instance->has_acted && !was_refused(who)) {
         if (clock_ms() > until_ms)
-            return site_fail(&load->site, "%c did not come to its failpoint",
+            return site_fail("%c did not come to its failpoint",
                              'a' + (int)who);
-        if (!turn(load))
+        if (!turn())
             return false;
     }
-    n = last_order(load, who);
+    n = last_order(who);
     if (n > 0 && instance->pid > 0 && is_under_lock(instance->acted) &&
         (instance->state == SITE_HELD || instance->state == SITE_STOPPED))
-        load->lanes[who] =
-            (struct load_lane){.held = n, .since_us = clock_us()};
+        load.lanes[who] = (struct load_lane){.held = n, .since_us = clock_us()};
     if (instance->has_acted)
-        load_tell(load, (int)who, "%s at %s",
+        load_tell((int)who, "%s at %s",
                   instance->state == SITE_HELD      ? "waits"
                   : instance->state == SITE_STOPPED ? "SIGSTOP"
                                                     : "the process dies",
@@ -241,10 +234,10 @@ static bool await_failpoint(struct load *load, unsigned who)
     return true;
 }
 
-static bool await_lease(struct load *load)
+static bool await_lease(void)
 {
     /* The lease is the one that a's flags say. */
-    const char *flags = load->play->each[0] ? load->play->each[0] : "";
+    const char *flags = load.play->each[0] ? load.play->each[0] : "";
     const char *at = strstr(flags, "-lease-ms ");
     uint64_t lease_ms = at ? strtoul(at + strlen("-lease-ms "), NULL, 10) : 0;
     uint64_t wait_ms =
@@ -252,41 +245,41 @@ static bool await_lease(struct load *load)
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
     bool is_held, good;
 
-    while ((good = load_look(load, &is_held, &left_ms)) && is_held) {
+    while ((good = load_look(&is_held, &left_ms)) && is_held) {
         if (clock_ms() > until_ms) {
-            load_tell(load, -1, "the lock is still held, after %" PRIu64 " ms",
+            load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
             return true;
         }
-        if (!turn(load))
+        if (!turn())
             return false;
     }
     if (good)
-        load_tell(load, -1, "the lock has no holder any more, says Redis");
+        load_tell(-1, "the lock has no holder any more, says Redis");
     return good;
 }
 
-static bool play(struct load *load, const struct word *word)
+static bool play(const struct word *word)
 {
-    struct load_lane *lane = &load->lanes[word->who];
+    struct load_lane *lane = &load.lanes[word->who];
 
     switch (word->verb) {
     case 'L':
-        return await_lease(load);
+        return await_lease();
     case '.':
-        return await_failpoint(load, word->who);
+        return await_failpoint(word->who);
     case '=':
-        return await_answers(load, word->who);
+        return await_answers(word->who);
     case '>':
-        if (load->site.instances[word->who].has_acted)
-            load_tell(load, (int)word->who, "goes on");
-        site_go_on(&load->site, word->who);
+        if (site.instances[word->who].has_acted)
+            load_tell((int)word->who, "goes on");
+        site_go_on(word->who);
         /* An answer can come before the release: then nothing tells of its end. */
-        if (lane->held > 0 && load->buyers.orders[lane->held - 1].is_told)
+        if (lane->held > 0 && buyers.orders[lane->held - 1].is_told)
             lane->held = 0;
         return true;
     default:
-        return order(load, word);
+        return order(word);
     }
 }
 
@@ -301,14 +294,14 @@ const char *load_story_wrong(const char *story, unsigned instances)
     return NULL;
 }
 
-bool load_story(struct load *load)
+bool load_story(void)
 {
-    const char *at = load->story;
+    const char *at = load.story;
     struct word word;
 
-    while (*at && parse(&at, load->play->instances, &word))
-        if (!play(load, &word))
+    while (*at && parse(&at, load.play->instances, &word))
+        if (!play(&word))
             return false;
-    tell_answers(load);
+    tell_answers();
     return true;
 }

@@ -42,7 +42,7 @@ struct sample {
 
 static struct {
     struct experiment_run *run; /* that is watched; NULL = none */
-    struct load *load;          /* its load; NULL: none is under way */
+    bool is_on;                 /* its load is under way */
     struct store_reader *reader;
     struct sample samples[SAMPLES_MAX];
     unsigned units, n;
@@ -56,7 +56,6 @@ static struct {
 
 static void take_sample(uint64_t now_us)
 {
-    struct load *load = watch.load;
     struct store_units units;
     struct sample *sample;
 
@@ -68,20 +67,18 @@ static void take_sample(uint64_t now_us)
     }
     sample = &watch.samples[watch.n++];
     *sample =
-        (struct sample){.ms = (now_us - load->begun_us) / 1000, .stock = -1};
-    if (load->play->stock > 0 && !watch.reader &&
-        store_reader_open_url(load->site.db_url, &watch.reader, NULL) !=
-            STORE_OK)
+        (struct sample){.ms = (now_us - load.begun_us) / 1000, .stock = -1};
+    if (load.play->stock > 0 && !watch.reader &&
+        store_reader_open_url(site.db_url, &watch.reader, NULL) != STORE_OK)
         watch.reader = NULL;
     if (watch.reader &&
         store_units_left(watch.reader, &units, NULL) == STORE_OK)
         sample->stock = units.left;
     for (unsigned who = 0; who < SITE_INSTANCES_MAX; who++) {
-        enum site_state state = load->site.instances[who].state;
+        enum site_state state = site.instances[who].state;
         /* A scrape has the instance try its lock. The release of that try ends the
          * guard thread's renewals, on which a story of one that is held depends. */
-        const char *metrics =
-            state == SITE_RUNS ? buyers_scrape(&load->buyers, who) : NULL;
+        const char *metrics = state == SITE_RUNS ? buyers_scrape(who) : NULL;
 
         for (int i = 0; i < COUNTERS_N; i++) {
             double *last = &watch.last[who][i], *base = &watch.base[who][i];
@@ -141,13 +138,13 @@ bool load_watch_ends(void)
     uint64_t now_us = clock_us();
     char line[100];
 
-    if (!watch.load || watch.has_gone)
+    if (!watch.is_on || watch.has_gone)
         return watch.has_gone || stage_options_interrupted();
-    if (watch.load->begun_us > 0 && now_us >= watch.next_us)
+    if (load.begun_us > 0 && now_us >= watch.next_us)
         take_sample(now_us);
     if (poll(&input, 1, 0) > 0) {
-        watch.has_gone = !fgets(line, sizeof(line), stdin) ||
-                         !answer(watch.load->run, false);
+        watch.has_gone =
+            !fgets(line, sizeof(line), stdin) || !answer(watch.run, false);
         watch.seen_ms = now_us / 1000;
     }
     watch.has_gone = watch.has_gone || stage_options_interrupted() ||
@@ -155,12 +152,12 @@ bool load_watch_ends(void)
     return watch.has_gone;
 }
 
-void load_watch_begin(struct load *load)
+void load_watch_begin(void)
 {
-    if (load->run != watch.run)
+    if (load.run != watch.run)
         return;
-    watch.load = load;
-    watch.units = load->play->stock;
+    watch.is_on = true;
+    watch.units = load.play->stock;
     watch.every_us = SAMPLE_US;
     watch.seen_ms = clock_ms();
 }
@@ -169,12 +166,12 @@ void load_watch_begin(struct load *load)
 void load_watch_end(void)
 {
     for (int i = 0; i < 2 && watch.n > 0; i++) {
-        buyers_await_scrapes(&watch.load->buyers);
+        buyers_await_scrapes();
         take_sample(clock_us());
     }
     store_reader_close(watch.reader);
     watch.reader = NULL;
-    watch.load = NULL;
+    watch.is_on = false;
 }
 
 int load_watch_main(const struct experiment_play *play, unsigned look)

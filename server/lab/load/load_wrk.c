@@ -23,23 +23,21 @@ static const char script[] =
     ;
 
 /* In the child. */
-static _Noreturn void become(const struct load *load, char *path,
-                             const char *out)
+static _Noreturn void become(char *path, const char *out)
 {
-    const struct site *site = &load->site;
     char targets[SITE_INSTANCES_MAX * 72] = "", connections[16], seconds[16],
                                       url[96];
     char *const argv[] = {"wrk",   "-t", "2",  "-c", connections, "-d",
                           seconds, "-s", path, url,  NULL};
     size_t len = 0;
 
-    for (unsigned i = 0; i < load->play->instances; i++)
+    for (unsigned i = 0; i < load.play->instances; i++)
         len += (size_t)snprintf(targets + len, sizeof(targets) - len, "%s ",
-                                site->instances[i].address);
+                                site.instances[i].address);
     (void)snprintf(connections, sizeof(connections), "%u",
-                   load->play->wrk_connections);
+                   load.play->wrk_connections);
     (void)snprintf(seconds, sizeof(seconds), "%ds", SECONDS);
-    (void)snprintf(url, sizeof(url), "http://%s/", site->instances[0].address);
+    (void)snprintf(url, sizeof(url), "http://%s/", site.instances[0].address);
     (void)setenv("LOADTEST_TARGETS", targets, 1);
     (void)setenv("LOADTEST_OUT", out, 1);
     (void)unsetenv("LOADTEST_BURST");
@@ -48,7 +46,7 @@ static _Noreturn void become(const struct load *load, char *path,
 }
 
 /* The logs are read meanwhile: who cannot log does not sell. */
-static bool await(struct load *load, pid_t pid, int *status)
+static bool await(pid_t pid, int *status)
 {
     uint64_t until_ms = clock_ms() + END_MS_MAX;
     pid_t ended;
@@ -56,52 +54,50 @@ static bool await(struct load *load, pid_t pid, int *status)
     while ((ended = waitpid(pid, status, WNOHANG)) == 0 ||
            (ended < 0 && errno == EINTR)) {
         if (clock_ms() > until_ms)
-            (void)site_fail(&load->site, "wrk does not end");
-        if (clock_ms() > until_ms || !site_goes_on(&load->site)) {
+            (void)site_fail("wrk does not end");
+        if (clock_ms() > until_ms || !site_goes_on()) {
             (void)kill(pid, SIGKILL);
             (void)waitpid(pid, status, 0);
             return false;
         }
-        buyers_turn(&load->buyers, TURN_MS);
+        buyers_turn(TURN_MS);
     }
     return true;
 }
 
-bool load_wrk(struct load *load)
+bool load_wrk(void)
 {
     char path[96], out[96], told[64] = "";
     pid_t pid;
     FILE *file;
     int status = 0;
 
-    load->seen_by_wrk = -1;
-    (void)snprintf(path, sizeof(path), "%s/orders.lua", load->site.folder.path);
-    (void)snprintf(out, sizeof(out), "%s/wrk.json", load->site.folder.path);
+    load.seen_by_wrk = -1;
+    (void)snprintf(path, sizeof(path), "%s/orders.lua", site.folder.path);
+    (void)snprintf(out, sizeof(out), "%s/wrk.json", site.folder.path);
     if (!file_write(path, script, strlen(script)))
-        return site_fail(&load->site, "cannot write %s: %s", path,
-                         strerror(errno));
-    load_tell(load, -1, "wrk begins: %u connections, %d s",
-              load->play->wrk_connections, SECONDS);
+        return site_fail("cannot write %s: %s", path, strerror(errno));
+    load_tell(-1, "wrk begins: %u connections, %d s",
+              load.play->wrk_connections, SECONDS);
     pid = child_fork(SIGKILL);
     if (pid == 0)
-        become(load, path, out);
+        become(path, out);
     if (pid < 0)
-        return site_fail(&load->site, "cannot start wrk: %s", strerror(errno));
-    if (!await(load, pid, &status))
+        return site_fail("cannot start wrk: %s", strerror(errno));
+    if (!await(pid, &status))
         return false;
     if (status != 0)
-        return site_fail(&load->site,
-                         WIFEXITED(status) && WEXITSTATUS(status) == 127
+        return site_fail(WIFEXITED(status) && WEXITSTATUS(status) == 127
                              ? "wrk is not there: apt-get install wrk"
                              : "wrk has failed");
     file = fopen(out, "re");
     if (file && fgets(told, sizeof(told), file))
-        (void)sscanf(told, "{\"accepted\":%" SCNd64, &load->seen_by_wrk);
+        (void)sscanf(told, "{\"accepted\":%" SCNd64, &load.seen_by_wrk);
     if (file)
         (void)fclose(file);
-    if (load->seen_by_wrk < 0)
-        return site_fail(&load->site, "wrk has not told what it saw");
-    load_tell(load, -1, "wrk ends: it has seen %" PRId64 " orders confirmed",
-              load->seen_by_wrk);
+    if (load.seen_by_wrk < 0)
+        return site_fail("wrk has not told what it saw");
+    load_tell(-1, "wrk ends: it has seen %" PRId64 " orders confirmed",
+              load.seen_by_wrk);
     return true;
 }

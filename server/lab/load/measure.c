@@ -15,19 +15,18 @@ enum {
 /* 19: refusals ---------------------------------------------------------------------- */
 
 /* The part that was refused, although units were left. */
-static bool refused(struct load *load, double *found)
+static bool refused(double *found)
 {
-    const struct buyers *buyers = &load->buyers;
     size_t not_now;
 
-    if (!load_crowd(load))
+    if (!load_crowd())
         return false;
-    not_now = buyers_count(buyers, BUYERS_NOT_NOW);
-    (void)snprintf(load->run->said, sizeof(load->run->said),
+    not_now = buyers_count(BUYERS_NOT_NOW);
+    (void)snprintf(load.run->said, sizeof(load.run->said),
                    "%zu buyers for %d units: %zu bought, %zu were refused",
-                   buyers->orders_n, (int)load->play->stock,
-                   buyers_count(buyers, BUYERS_SOLD), not_now);
-    *found = (double)not_now / (double)buyers->orders_n;
+                   buyers.orders_n, (int)load.play->stock,
+                   buyers_count(BUYERS_SOLD), not_now);
+    *found = (double)not_now / (double)buyers.orders_n;
     return true;
 }
 
@@ -35,27 +34,25 @@ static bool refused(struct load *load, double *found)
 
 /* Requests to Redis an order, which costs fewer than six if nobody polls. How late the
  * slowest is, is told; but a busy machine makes any order late. */
-static bool waiting(struct load *load, double *found)
+static bool waiting(double *found)
 {
-    const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
 
-    if (!site_requests(&load->site, &before) || !load_crowd(load) ||
-        !site_requests(&load->site, &after))
+    if (!site_requests(&before) || !load_crowd() || !site_requests(&after))
         return false;
-    *found = (double)(after - before) / (double)buyers->orders_n;
-    (void)snprintf(load->run->said, sizeof(load->run->said),
+    *found = (double)(after - before) / (double)buyers.orders_n;
+    (void)snprintf(load.run->said, sizeof(load.run->said),
                    "%zu orders, %.1f requests to Redis each; half of them took "
                    "%.0f ms or less, the slowest %.0f ms",
-                   buyers->orders_n, *found, buyers_latency_ms(buyers, 50),
-                   buyers_latency_ms(buyers, 100));
+                   buyers.orders_n, *found, buyers_latency_ms(50),
+                   buyers_latency_ms(100));
     return true;
 }
 
 /* 21: overtakes --------------------------------------------------------------------- */
 
 /* When each order was committed, by the ledger: this number rises; 0 = never. */
-static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
+static bool read_numbers(int64_t numbers[], size_t n)
 {
     struct store_reader *reader;
     struct store_error error = {""};
@@ -63,9 +60,9 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
     enum store_status status;
     char key[32];
 
-    status = store_reader_open_url(load->site.db_url, &reader, &error);
+    status = store_reader_open_url(site.db_url, &reader, &error);
     if (status != STORE_OK)
-        return site_fail(&load->site, "cannot read the ledger: %s", error.text);
+        return site_fail("cannot read the ledger: %s", error.text);
     for (size_t i = 0; i < n && status == STORE_OK; i++) {
         (void)snprintf(key, sizeof(key), "order-%zu", i + 1);
         order.number = 0;
@@ -76,38 +73,37 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
     }
     store_reader_close(reader);
     return status == STORE_OK ||
-           site_fail(&load->site, "cannot read the ledger: %s", error.text);
+           site_fail("cannot read the ledger: %s", error.text);
 }
 
 /* By how many later orders one was overtaken, by the ledger. */
-static bool overtakes(struct load *load, double *found)
+static bool overtakes(double *found)
 {
-    const struct buyers *buyers = &load->buyers;
     size_t all = 0, worst = 0, by;
     int64_t *numbers;
     bool good;
 
-    if (!load_crowd(load))
+    if (!load_crowd())
         return false;
-    numbers = calloc(buyers->orders_n, sizeof(*numbers));
+    numbers = calloc(buyers.orders_n, sizeof(*numbers));
     if (!numbers)
-        return site_fail(&load->site, "no memory");
-    good = read_numbers(load, numbers, buyers->orders_n);
-    for (size_t i = 0; i < buyers->orders_n && good; i++) {
+        return site_fail("no memory");
+    good = read_numbers(numbers, buyers.orders_n);
+    for (size_t i = 0; i < buyers.orders_n && good; i++) {
         by = 0;
-        for (size_t j = i + 1; j < buyers->orders_n; j++)
-            by += numbers[j] && numbers[j] < numbers[i] &&
-                  buyers->orders[j].sent_us >
-                      buyers->orders[i].sent_us + LATER_US;
+        for (size_t j = i + 1; j < buyers.orders_n; j++)
+            by +=
+                numbers[j] && numbers[j] < numbers[i] &&
+                buyers.orders[j].sent_us > buyers.orders[i].sent_us + LATER_US;
         all += by;
         worst = by > worst ? by : worst;
     }
     free(numbers);
     (void)snprintf(
-        load->run->said, sizeof(load->run->said),
+        load.run->said, sizeof(load.run->said),
         "%zu orders: %zu times one overtook another that was sent before it; "
         "the unluckiest was overtaken by %zu, and the slowest took %.0f ms",
-        buyers->orders_n, all, worst, buyers_latency_ms(buyers, 100));
+        buyers.orders_n, all, worst, buyers_latency_ms(100));
     *found = (double)worst;
     return good;
 }
@@ -134,35 +130,33 @@ enum { SEGMENTS_N = 5, THINK_N = 3, ORDERS_N = 2 };
 
 static double rates[ORDERS_N][THINK_N][SEGMENTS_N]; /* sold, a second */
 
-static bool cell(struct load *load, int o, int t, int s, int64_t id)
+static bool cell(int o, int t, int s, int64_t id)
 {
     static const char bar[] = "##########################";
-    struct buyers_crowd crowd = load->play->crowd;
-    struct buyers *buyers = &load->buyers;
-    size_t from = buyers->orders_n, n = 0;
+    struct buyers_crowd crowd = load.play->crowd;
+    size_t from = buyers.orders_n, n = 0;
     double *row = rates[o][t], ratio;
     uint64_t begun_us;
     int length;
 
-    if (!buyers_offer(buyers, id, UNITS, splits[s]))
+    if (!buyers_offer(id, UNITS, splits[s]))
         return false;
-    buyers->product_id = id;
+    buyers.product_id = id;
     begun_us = clock_us();
     crowd.for_ms = FOR_MS;
-    if (!buyers_crowd(buyers, &crowd, 1))
+    if (!buyers_crowd(&crowd, 1))
         return false;
     /* Orders that were answered while all was under way. */
-    for (size_t i = from; i < buyers->orders_n; i++)
-        n += buyers->orders[i].outcome == BUYERS_SOLD &&
-             buyers->orders[i].answered_us >=
+    for (size_t i = from; i < buyers.orders_n; i++)
+        n += buyers.orders[i].outcome == BUYERS_SOLD &&
+             buyers.orders[i].answered_us >=
                  begun_us + UINT64_C(1000) * WARM_MS &&
-             buyers->orders[i].answered_us < begun_us + UINT64_C(1000) * FOR_MS;
+             buyers.orders[i].answered_us < begun_us + UINT64_C(1000) * FOR_MS;
     row[s] = (double)n * 1000 / (FOR_MS - WARM_MS);
     ratio = row[0] > 0 ? row[s] / row[0] : 0;
     length = (int)(ratio + 0.5);
-    load_tell(load, -1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s",
-              orders[o], think_ms[t], splits[s], splits[s] == 1 ? " " : "s",
-              row[s], ratio,
+    load_tell(-1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s", orders[o],
+              think_ms[t], splits[s], splits[s] == 1 ? " " : "s", row[s], ratio,
               length < 1     ? 1
               : length > BAR ? BAR
                              : length,
@@ -173,7 +167,7 @@ static bool cell(struct load *load, int o, int t, int s, int64_t id)
 /* The promise is small: segments help who holds a lock for long, and batches
  * help more. One lock cannot do more than it should, and other programs slow down
  * the one cell or the other: hence the best of each row. */
-static double tell_segments(struct load *load)
+static double tell_segments(void)
 {
     const double *alone = rates[0][THINK_N - 1],
                  *batched = rates[1][THINK_N - 1];
@@ -183,7 +177,7 @@ static double tell_segments(struct load *load)
         split = alone[s] / one > split ? alone[s] / one : split;
         batches = batched[s] / one > batches ? batched[s] / one : batches;
     }
-    (void)snprintf(load->run->said, sizeof(load->run->said),
+    (void)snprintf(load.run->said, sizeof(load.run->said),
                    "With 10 ms under the lock, compared with one segment and "
                    "order by order: segments sell up to %.1f times as much, "
                    "batches up to %.1f times",
@@ -191,23 +185,23 @@ static double tell_segments(struct load *load)
     return split >= 3 && batches > split;
 }
 
-static bool segments(struct load *load, double *found)
+static bool segments(double *found)
 {
     int64_t id = 1;
     char flags[64];
 
     for (int o = 0; o < ORDERS_N; o++)
         for (int t = 0; t < THINK_N; t++) {
-            site_stop_all(&load->site);
+            site_stop_all();
             (void)snprintf(flags, sizeof(flags), "--orders %s --think-ms %u",
                            orders[o], think_ms[t]);
-            if (!load_start(load, 0, flags) || !site_ready(&load->site))
+            if (!load_start(0, flags) || !site_ready())
                 return false;
             for (int s = 0; s < SEGMENTS_N; s++)
-                if (!cell(load, o, t, s, id++))
+                if (!cell(o, t, s, id++))
                     return false;
         }
-    *found = tell_segments(load);
+    *found = tell_segments();
     return true;
 }
 

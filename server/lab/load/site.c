@@ -25,10 +25,12 @@ enum {
     ARGS_MAX = 48
 };
 
-bool site_goes_on(struct site *site)
+struct site site;
+
+bool site_goes_on(void)
 {
-    return !site->is_interrupted || !site->is_interrupted() ||
-           site_fail(site, "interrupted");
+    return !site.is_interrupted || !site.is_interrupted() ||
+           site_fail("interrupted");
 }
 
 /* kill -9, if it has not ended by itself. */
@@ -51,31 +53,31 @@ static void reap(struct site_instance *instance)
 
 /* Opening and closing ---------------------------------------------------------- */
 
-bool site_open(struct site *site, bool (*is_interrupted)(void))
+bool site_open(bool (*is_interrupted)(void))
 {
-    char path[sizeof(site->folder.path) + 8];
+    char path[sizeof(site.folder.path) + 8];
 
-    *site = (struct site){.is_interrupted = is_interrupted};
+    site = (struct site){.is_interrupted = is_interrupted};
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        site->instances[i].log = -1;
-    if (!folder_open(&site->folder, FOLDER_IN_MEMORY, "load", &site->error))
+        site.instances[i].log = -1;
+    if (!folder_open(&site.folder, FOLDER_IN_MEMORY, "load", &site.error))
         return false;
-    (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s/db",
-                   site->folder.path);
-    (void)snprintf(path, sizeof(path), "%s/locks", site->folder.path);
+    (void)snprintf(site.db_url, sizeof(site.db_url), "sqlite:%s/db",
+                   site.folder.path);
+    (void)snprintf(path, sizeof(path), "%s/locks", site.folder.path);
     (void)mkdir(path, 0700); /* without it there is no place for the socket */
-    site->redis =
-        redis_proc_start(path, site->error.text, sizeof(site->error.text));
-    return site->redis;
+    site.redis =
+        redis_proc_start(path, site.error.text, sizeof(site.error.text));
+    return site.redis;
 }
 
-void site_close(struct site *site)
+void site_close(void)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        reap(&site->instances[i]);
-    redis_proc_stop(site->redis);
-    site->redis = NULL;
-    folder_close(&site->folder);
+        reap(&site.instances[i]);
+    redis_proc_stop(site.redis);
+    site.redis = NULL;
+    folder_close(&site.folder);
 }
 
 /* Instances -------------------------------------------------------------------- */
@@ -89,13 +91,13 @@ static void forget_settings(void)
             **each = '_';
 }
 
-bool site_start(struct site *site, unsigned who, const char *lock, char *flags)
+bool site_start(unsigned who, const char *lock, char *flags)
 {
-    struct site_instance *instance = &site->instances[who];
+    struct site_instance *instance = &site.instances[who];
     char path[PATH_MAX], *rest = NULL;
     const char *argv[ARGS_MAX + 1] = {
         path,        "serve",       "--listen", "127.0.0.1:0",
-        "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
+        "--db",      site.db_url,   "--redis",  redis_proc_url(site.redis),
         "--no-seed", "--log-level", "info",     "--lock",
         lock};
     int ends[2], n = 13;
@@ -104,7 +106,7 @@ bool site_start(struct site *site, unsigned who, const char *lock, char *flags)
          flag = strtok_r(NULL, " ", &rest))
         argv[n++] = flag;
     if (!child_path("stockade", path) || pipe2(ends, O_CLOEXEC) != 0)
-        return site_fail(site, "cannot start a server: %s", strerror(errno));
+        return site_fail("cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     instance->pid = child_fork(SIGKILL);
@@ -117,7 +119,7 @@ bool site_start(struct site *site, unsigned who, const char *lock, char *flags)
         return true;
     instance->pid = 0;
     reap(instance);
-    return site_fail(site, "cannot start a server: %s", strerror(errno));
+    return site_fail("cannot start a server: %s", strerror(errno));
 }
 
 /* The logs ---------------------------------------------------------------------- */
@@ -189,74 +191,73 @@ static void read_log(struct site_instance *instance)
         reap(instance);
 }
 
-size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX])
+size_t site_fds(struct pollfd fds[SITE_INSTANCES_MAX])
 {
     size_t n = 0;
 
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].log >= 0)
+        if (site.instances[i].log >= 0)
             fds[n++] =
-                (struct pollfd){.fd = site->instances[i].log, .events = POLLIN};
+                (struct pollfd){.fd = site.instances[i].log, .events = POLLIN};
     return n;
 }
 
-void site_read(struct site *site)
+void site_read(void)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].log >= 0)
-            read_log(&site->instances[i]);
+        if (site.instances[i].log >= 0)
+            read_log(&site.instances[i]);
 }
 
-static unsigned count_in(const struct site *site, enum site_state state)
+static unsigned count_in(enum site_state state)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        n += site->instances[i].state == state;
+        n += site.instances[i].state == state;
     return n;
 }
 
-bool site_ready(struct site *site)
+bool site_ready(void)
 {
     uint64_t until_ms = clock_ms() + READY_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
 
-    while (count_in(site, SITE_STARTS) > 0) {
+    while (count_in(SITE_STARTS) > 0) {
         if (clock_ms() > until_ms)
-            return site_fail(site, "a server did not come up in %d s",
+            return site_fail("a server did not come up in %d s",
                              READY_MS / 1000);
-        if (!site_goes_on(site))
+        if (!site_goes_on())
             return false;
-        (void)poll(fds, site_fds(site, fds), TURN_MS);
-        site_read(site);
+        (void)poll(fds, site_fds(fds), TURN_MS);
+        site_read();
     }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].state == SITE_GONE &&
-            !*site->instances[i].address && *site->instances[i].last)
-            return site_fail(site, "a server did not come up: %s",
-                             site->instances[i].last);
+        if (site.instances[i].state == SITE_GONE &&
+            !*site.instances[i].address && *site.instances[i].last)
+            return site_fail("a server did not come up: %s",
+                             site.instances[i].last);
     return true;
 }
 
-bool site_is_whole(struct site *site)
+bool site_is_whole(void)
 {
-    site_read(site);
+    site_read();
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
-        const struct site_instance *instance = &site->instances[i];
+        const struct site_instance *instance = &site.instances[i];
 
         if (instance->state == SITE_GONE && instance->address[0] &&
             !instance->is_to_crash)
-            return site_fail(site, "instance %c has ended by itself",
-                             'a' + (int)i);
+            return site_fail("instance %c has ended by itself", 'a' + (int)i);
     }
     return true;
 }
 
 /* Going on and ending ---------------------------------------------------------- */
 
-void site_go_on(struct site *site, unsigned who)
+void site_go_on(unsigned who)
 {
-    struct site_instance *instance = &site->instances[who];
+    struct site_instance *instance = &site.instances[who];
     uint64_t until_ms = clock_ms() + STOP_MS;
     siginfo_t info = {0};
 
@@ -276,23 +277,22 @@ void site_go_on(struct site *site, unsigned who)
     instance->has_acted = false;
 }
 
-void site_stop_all(struct site *site)
+void site_stop_all(void)
 {
     uint64_t until_ms = clock_ms() + END_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
 
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].state == SITE_RUNS)
-            (void)kill(site->instances[i].pid, SIGTERM);
+        if (site.instances[i].state == SITE_RUNS)
+            (void)kill(site.instances[i].pid, SIGTERM);
         else
-            reap(&site->instances[i]);
-    while (count_in(site, SITE_GONE) < SITE_INSTANCES_MAX &&
-           clock_ms() < until_ms) {
-        (void)poll(fds, site_fds(site, fds), TURN_MS);
-        site_read(site);
+            reap(&site.instances[i]);
+    while (count_in(SITE_GONE) < SITE_INSTANCES_MAX && clock_ms() < until_ms) {
+        (void)poll(fds, site_fds(fds), TURN_MS);
+        site_read();
     }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        reap(&site->instances[i]);
+        reap(&site.instances[i]);
 }
 
 /* A look from outside ---------------------------------------------------------- */
@@ -302,31 +302,31 @@ static void on_line(void *stock, const struct store_audit_line *line)
     *(int64_t *)stock += line->stock;
 }
 
-bool site_audit(struct site *site, struct store_audit *audit, int64_t *stock)
+bool site_audit(struct store_audit *audit, int64_t *stock)
 {
     struct store_reader *reader;
     struct store_error error = {""};
     enum store_status status =
-        store_reader_open_url(site->db_url, &reader, &error);
+        store_reader_open_url(site.db_url, &reader, &error);
 
     if (status == STORE_OK) {
         status = store_audit(reader, on_line, stock, NULL, 0, audit, &error);
         store_reader_close(reader);
     }
     return status == STORE_OK ||
-           site_fail(site, "cannot audit %s: %s", site->db_url, error.text);
+           site_fail("cannot audit %s: %s", site.db_url, error.text);
 }
 
-bool site_requests(struct site *site, uint64_t *n)
+bool site_requests(uint64_t *n)
 {
     static const char field[] = "total_reads_processed:";
     const char *words[] = {"INFO", "stats"}, *at = NULL;
     char reply[INFO_BYTES_MAX];
-    struct peek *peek = peek_open(redis_proc_url(site->redis), &site->error);
+    struct peek *peek = peek_open(redis_proc_url(site.redis), &site.error);
 
     if (peek && peek_send(peek, 2, words, reply, sizeof(reply)))
         at = strstr(reply, field);
     peek_close(peek);
     *n = at ? strtoull(at + strlen(field), NULL, 10) : 0;
-    return at || site_fail(site, "redis-server does not answer INFO stats");
+    return at || site_fail("redis-server does not answer INFO stats");
 }

@@ -49,52 +49,53 @@ struct site_instance {
     char said[SITE_LOG_BYTES]; /* of its log, up to a whole line */
 };
 
-struct site {
+/* A process has one. */
+extern struct site {
     struct folder folder;
     char db_url[128];
     struct redis_proc *redis;
     struct site_instance instances[SITE_INSTANCES_MAX];
     bool (*is_interrupted)(void); /* asked while it waits; then waits fail */
     struct fail error;            /* of what has failed: for a person */
-};
+} site;
 
-/* The folder and Redis. False, and site->error says why; to be closed all the same. */
-bool site_open(struct site *site, bool (*is_interrupted)(void));
+/* The folder and Redis. False, and site.error says why; to be closed all the same. */
+bool site_open(bool (*is_interrupted)(void));
 
 /* Ends all that runs, and removes the folder. */
-void site_close(struct site *site);
+void site_close(void);
 
 /* Instance WHO begins, with LOCK and FLAGS, which are taken apart at their blanks;
  * site_ready() waits until all that have begun are there. */
-bool site_start(struct site *site, unsigned who, const char *lock, char *flags);
-bool site_ready(struct site *site);
+bool site_start(unsigned who, const char *lock, char *flags);
+bool site_ready(void);
 
 /* False: one that began has ended, and not by its failpoint. */
-bool site_is_whole(struct site *site);
+bool site_is_whole(void);
 
 /* SIGTERM to all, and up to five seconds to end; whoever is held or stopped, and who
  * takes longer, is killed. */
-void site_stop_all(struct site *site);
+void site_stop_all(void);
 
 /* The instances' logs: how many FDS there are to poll, and reading what has come. */
-size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX]);
-void site_read(struct site *site);
+size_t site_fds(struct pollfd fds[SITE_INSTANCES_MAX]);
+void site_read(void);
 
 /* Lets an instance go on that waits at a failpoint, held or stopped. */
-void site_go_on(struct site *site, unsigned who);
+void site_go_on(unsigned who);
 
-/* False, with "interrupted" in site->error: somebody has pressed Ctrl-C. */
-bool site_goes_on(struct site *site);
+/* False, with "interrupted" in site.error: somebody has pressed Ctrl-C. */
+bool site_goes_on(void);
 
-/* Fails: formats site->error. */
-#define site_fail(site, ...) fail_with(&(site)->error, __VA_ARGS__)
+/* Fails: formats site.error. */
+#define site_fail(...) fail_with(&site.error, __VA_ARGS__)
 
 /* How often the redis-server has been asked something so far, by its INFO: a script
  * is one, whatever it does inside. False: it did not answer. */
-bool site_requests(struct site *site, uint64_t *n);
+bool site_requests(uint64_t *n);
 
 /* The whole ledger, and in *STOCK the units left, of all segments. False: it could
  * not be read. */
-bool site_audit(struct site *site, struct store_audit *audit, int64_t *stock);
+bool site_audit(struct store_audit *audit, int64_t *stock);
 
 #endif
