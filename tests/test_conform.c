@@ -11,15 +11,14 @@
 UNIT_TEST(test_broken_testbed_is_no_verdict)
 {
     struct expected row = *expected_of("redisson");
-    struct suite suite = {.locks_n = 0};
     struct suite_lock *found;
     struct fail error;
 
-    assert_true(suite_fill(&suite, "redisson"));
+    assert_true(suite_fill("redisson"));
     found = suite.locks;
     found->expected = &row;
     row.kept = KEPT_LOCALLY;
-    assert_true(suite_run(&suite, &error));
+    assert_true(suite_run(&error));
     for (size_t i = 0; i < PROPERTIES_N; i++) {
         assert_int_equal(found->results[i].verdict,
                          i == PROPERTY_D ? CONFORM_UNTESTED : CONFORM_BROKEN);
@@ -49,11 +48,10 @@ UNIT_TEST(test_every_lock_has_a_row)
 /* A lock without a row, or a check that broke off, is a difference. */
 UNIT_TEST(test_differences_are_counted)
 {
-    struct suite suite = {.locks_n = 0};
     struct suite_lock *lock;
 
-    assert_false(suite_fill(&suite, "no-such-lock"));
-    assert_true(suite_fill(&suite, "none"));
+    assert_false(suite_fill("no-such-lock"));
+    assert_true(suite_fill("none"));
     assert_int_equal(suite.locks_n, 1);
     lock = suite.locks;
     assert_int_equal(lock->results[0].verdict,
@@ -62,14 +60,14 @@ UNIT_TEST(test_differences_are_counted)
         lock->results[i].verdict = lock->expected->verdicts[i] == '-'
                                        ? CONFORM_UNTESTED
                                        : CONFORM_FAILS;
-    assert_int_equal(suite_count(&suite).differences, 0);
+    assert_int_equal(suite_count().differences, 0);
     lock->results[1].verdict = CONFORM_BROKEN;
-    assert_int_equal(suite_count(&suite).differences, 1);
+    assert_int_equal(suite_count().differences, 1);
     lock->results[0].verdict = CONFORM_HOLDS;
-    assert_int_equal(suite_count(&suite).differences, 2);
+    assert_int_equal(suite_count().differences, 2);
     lock->expected = NULL;
     lock->missing = "no row";
-    assert_int_equal(suite_count(&suite).differences, 1);
+    assert_int_equal(suite_count().differences, 1);
 }
 
 /* What the search finds is what a property that fails leads to. */

@@ -177,16 +177,16 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
     _exit(0);
 }
 
-void check_run(const struct suite *suite, struct suite_lock *lock, size_t index)
+void check_run(struct suite_lock *lock, size_t index)
 {
     const struct expected *expected = lock->expected;
-    unsigned slow = suite->slow;
+    unsigned slow = suite.slow;
 
     testbed = (struct testbed){
         .expected = expected,
         .index = index,
-        .servers = &suite->servers,
-        .given = conform_given(expected, &suite->servers),
+        .servers = &suite.servers,
+        .given = conform_given(expected, &suite.servers),
         .capabilities = lock->info->capabilities,
         /* A lock of threads is asked what it can do among threads. */
         .together = index > PROPERTY_X2 && expected->kept == KEPT_LOCALLY &&
@@ -203,7 +203,7 @@ void check_run(const struct suite *suite, struct suite_lock *lock, size_t index)
     (void)snprintf(testbed.result->text, sizeof(testbed.result->text),
                    "the check hangs");
     (void)snprintf(testbed.dir, sizeof(testbed.dir), "%s/lab-XXXXXX",
-                   suite->folder.path);
+                   suite.folder.path);
     need(testbed.race != MAP_FAILED && mkdtemp(testbed.dir),
          "no room for a testbed: %s", strerror(errno));
     start_servers();

@@ -17,6 +17,8 @@
 
 enum { LOOK_MS = 20, JOBS_MAX = 64 };
 
+struct suite suite;
+
 /* Filling it ----------------------------------------------------------------- */
 
 /* NULL if the lock has a row, and the servers that it needs are there. */
@@ -53,20 +55,21 @@ static void fill_results(struct suite_lock *lock, const char *given)
     }
 }
 
-bool suite_fill(struct suite *suite, const char *only)
+bool suite_fill(const char *only)
 {
     const struct dlock_strategy_info *info;
 
-    suite->locks =
-        mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite->locks),
+    suite.locks_n = 0;
+    suite.locks =
+        mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite.locks),
              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (suite->locks == MAP_FAILED)
+    if (suite.locks == MAP_FAILED)
         return false;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        struct suite_lock *lock = &suite->locks[suite->locks_n];
+        struct suite_lock *lock = &suite.locks[suite.locks_n];
 
         if ((only && strcmp(info->name, only) != 0) ||
-            suite->locks_n == SUITE_LOCKS_MAX)
+            suite.locks_n == SUITE_LOCKS_MAX)
             continue;
         lock->info = info;
         lock->expected = expected_of(info->name);
@@ -77,13 +80,13 @@ bool suite_fill(struct suite *suite, const char *only)
                                           .nodes_n = 1};
             lock->expected = &lock->own;
         }
-        lock->missing = missing(lock->expected, &suite->servers);
-        fill_results(lock, lock->missing ? NULL
-                                         : conform_given(lock->expected,
-                                                         &suite->servers));
-        suite->locks_n++;
+        lock->missing = missing(lock->expected, &suite.servers);
+        fill_results(lock, lock->missing
+                               ? NULL
+                               : conform_given(lock->expected, &suite.servers));
+        suite.locks_n++;
     }
-    return suite->locks_n > 0;
+    return suite.locks_n > 0;
 }
 
 /* Counting -------------------------------------------------------------------- */
@@ -108,12 +111,12 @@ bool suite_differs(const struct suite_lock *lock, size_t index)
            !conform_agrees(lock->expected, index, lock->results[index].verdict);
 }
 
-struct suite_sum suite_count(const struct suite *suite)
+struct suite_sum suite_count(void)
 {
     struct suite_sum sum = {.all = 0};
 
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
+    for (size_t i = 0; i < suite.locks_n; i++) {
+        const struct suite_lock *lock = &suite.locks[i];
 
         sum.measured += !lock->missing;
         sum.is_troubled |= lock->missing == lock->results[CONFORM_SERVER].text;
@@ -147,15 +150,15 @@ static bool may_begin(const struct suite_lock *lock, size_t index)
 
 /* The check that begins next: first those that take longest, which are of nodes that have
  * to grow old, and of the last properties. False: there is none, or no process. */
-static bool begin_next(const struct suite *suite)
+static bool begin_next(void)
 {
     struct suite_lock *lock = NULL;
     size_t index = 0;
     pid_t pid;
 
     for (size_t j = CONFORM_CHECKS_N; j-- > 0;)
-        for (size_t i = 0; i < suite->locks_n; i++) {
-            struct suite_lock *each = &suite->locks[i];
+        for (size_t i = 0; i < suite.locks_n; i++) {
+            struct suite_lock *each = &suite.locks[i];
 
             if (may_begin(each, j) &&
                 (!lock || (each->expected->aged && !lock->expected->aged))) {
@@ -167,7 +170,7 @@ static bool begin_next(const struct suite *suite)
         return false;
     pid = child_fork(SIGKILL);
     if (pid == 0)
-        check_run(suite, lock, index);
+        check_run(lock, index);
     lock->results[index].pid = pid;
     lock->results[index].began_ms = clock_ms();
     return pid > 0;
@@ -193,22 +196,22 @@ static void end(struct suite_lock *lock, size_t index)
 }
 
 /* How many checks are under way. */
-static unsigned count_running(const struct suite *suite)
+static unsigned count_running(void)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < suite->locks_n; i++)
+    for (size_t i = 0; i < suite.locks_n; i++)
         for (size_t j = 0; j < CONFORM_CHECKS_N; j++) {
-            end(&suite->locks[i], j);
-            n += suite->locks[i].results[j].pid > 0;
+            end(&suite.locks[i], j);
+            n += suite.locks[i].results[j].pid > 0;
         }
     return n;
 }
 
 /* A line on a terminal that rewrites itself. */
-static void tell_progress(const struct suite *suite, uint64_t began_ms)
+static void tell_progress(uint64_t began_ms)
 {
-    const struct suite_sum sum = suite_count(suite);
+    const struct suite_sum sum = suite_count();
 
     fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", sum.done, sum.all,
             (unsigned)((clock_ms() - began_ms) / 1000));
@@ -218,20 +221,20 @@ static void tell_progress(const struct suite *suite, uint64_t began_ms)
 
 /* A check waits most of its time, so many of them run at once; and more, the longer the
  * times are. */
-static void run_all(const struct suite *suite)
+static void run_all(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned most =
-        4 * suite->slow * (processors > 0 ? (unsigned)processors : 1);
+        4 * suite.slow * (processors > 0 ? (unsigned)processors : 1);
     uint64_t began_ms = clock_ms();
     unsigned running;
 
     do {
-        running = count_running(suite);
-        while (running < most && running < JOBS_MAX && begin_next(suite))
+        running = count_running();
+        while (running < most && running < JOBS_MAX && begin_next())
             running++;
         if (isatty(STDERR_FILENO))
-            tell_progress(suite, began_ms);
+            tell_progress(began_ms);
         if (running > 0)
             clock_sleep_ms(LOOK_MS);
     } while (running > 0);
@@ -239,49 +242,49 @@ static void run_all(const struct suite *suite)
 
 /* Without one nothing can be measured, nor with a script that it does not compile: said
  * once, and not by each check. A server that was given is not for such a trial. */
-static bool has_redis(const struct suite *suite, struct fail *error)
+static bool has_redis(struct fail *error)
 {
     bool is_needed = false, is_good;
     struct redis_proc *redis;
     struct peek *peek;
 
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
+    for (size_t i = 0; i < suite.locks_n; i++) {
+        const struct suite_lock *lock = &suite.locks[i];
 
         is_needed |= lock->own.lock != NULL ||
-                     (!lock->missing && !suite->servers.redis_url &&
+                     (!lock->missing && !suite.servers.redis_url &&
                       (lock->expected->kept == KEPT_IN_REDIS ||
                        lock->expected->kept == KEPT_IN_BOTH));
     }
     if (!is_needed)
         return true;
     redis =
-        redis_proc_start(suite->folder.path, error->text, sizeof(error->text));
+        redis_proc_start(suite.folder.path, error->text, sizeof(error->text));
     peek = redis ? peek_open(redis_proc_url(redis), error) : NULL;
     is_good = peek != NULL;
-    for (size_t i = 0; is_good && i < suite->locks_n; i++)
-        is_good = peek_compiles(peek, suite->locks[i].info->name, error);
+    for (size_t i = 0; is_good && i < suite.locks_n; i++)
+        is_good = peek_compiles(peek, suite.locks[i].info->name, error);
     peek_close(peek);
     redis_proc_stop(redis);
     return is_good;
 }
 
 /* All processes and files go with this one, however it ends: see folder.h. */
-bool suite_run(struct suite *suite, struct fail *error)
+bool suite_run(struct fail *error)
 {
     const char *where = getenv("TMPDIR");
     const char *given = getenv("STOCKADE_SLOW"); /* for sanitizers */
     long slow = given ? strtol(given, NULL, 10) : 1;
     bool ran;
 
-    suite->slow = slow > 0 && slow < 100 ? (unsigned)slow : 1;
-    if (!folder_open(&suite->folder, where && where[0] ? where : "/tmp",
-                     "locks", error))
+    suite.slow = slow > 0 && slow < 100 ? (unsigned)slow : 1;
+    if (!folder_open(&suite.folder, where && where[0] ? where : "/tmp", "locks",
+                     error))
         return false;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
-    ran = has_redis(suite, error);
+    ran = has_redis(error);
     if (ran)
-        run_all(suite);
-    folder_close(&suite->folder);
+        run_all();
+    folder_close(&suite.folder);
     return ran;
 }

@@ -100,20 +100,21 @@ struct suite_lock {
 
 enum { SUITE_LOCKS_MAX = 48 };
 
-struct suite {
+/* A process has one. */
+extern struct suite {
     struct suite_lock *locks; /* shared with all processes */
     size_t locks_n;
     struct conform_servers servers;
     unsigned slow;        /* all times are multiplied by it */
     struct folder folder; /* all servers and files are in it, while it runs */
-};
+} suite;
 
 /* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */
-bool suite_fill(struct suite *suite, const char *only);
+bool suite_fill(const char *only);
 
 /* Runs all checks, many at once. To be called from a process with one thread. False and a
  * text: none could be run. */
-bool suite_run(struct suite *suite, struct fail *error);
+bool suite_run(struct fail *error);
 
 struct suite_sum {
     size_t all, done;   /* results, when all have been run; and now */
@@ -123,13 +124,12 @@ struct suite_sum {
     bool is_troubled;   /* a server that was given does not answer */
 };
 
-struct suite_sum suite_count(const struct suite *suite);
+struct suite_sum suite_count(void);
 
 /* Whether the result is not the expected one of a lock that was run. */
 bool suite_differs(const struct suite_lock *lock, size_t index);
 
 /* The process of a check: all that it does until its end (check.c). */
-_Noreturn void check_run(const struct suite *suite, struct suite_lock *lock,
-                         size_t index);
+_Noreturn void check_run(struct suite_lock *lock, size_t index);
 
 #endif

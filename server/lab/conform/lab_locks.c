@@ -12,31 +12,27 @@
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 
-struct options {
-    const char *lock; /* NULL = all */
-    struct conform_servers servers;
-    bool markdown;
-    bool help;
-};
+static const char *lock_name; /* NULL = all */
+static bool is_markdown, is_help;
 
 static const char help[] =
 #include "server/lab/help/locks.txt.inc"
     ;
 
-static bool read_options(int argc, char *argv[], struct options *options)
+static bool read_options(int argc, char *argv[])
 {
     const struct {
         const char *name, **value; /* NULL: it is a switch */
         bool *is_on;
     } all[] = {
-        {"lock", &options->lock, NULL},
-        {"redis", &options->servers.redis_url, NULL},
-        {"sql", &options->servers.sql_url, NULL},
-        {"zk", &options->servers.zk_url, NULL},
-        {"zk-ensemble", &options->servers.zk_ensemble, NULL},
-        {"zk-node", &options->servers.zk_node, NULL},
-        {"markdown", NULL, &options->markdown},
-        {"help", NULL, &options->help},
+        {"lock", &lock_name, NULL},
+        {"redis", &suite.servers.redis_url, NULL},
+        {"sql", &suite.servers.sql_url, NULL},
+        {"zk", &suite.servers.zk_url, NULL},
+        {"zk-ensemble", &suite.servers.zk_ensemble, NULL},
+        {"zk-node", &suite.servers.zk_node, NULL},
+        {"markdown", NULL, &is_markdown},
+        {"help", NULL, &is_help},
     };
     enum { ALL_N = sizeof(all) / sizeof(all[0]) };
     struct option flags[ALL_N + 1] = {0};
@@ -48,7 +44,7 @@ static bool read_options(int argc, char *argv[], struct options *options)
             0};
     while ((c = getopt_long(argc, argv, ":h", flags, &i)) == 0 || c == 'h')
         if (c == 'h')
-            options->help = true;
+            is_help = true;
         else if (all[i].value)
             *all[i].value = optarg;
         else
@@ -86,24 +82,24 @@ static const char *expected_word(const struct suite_lock *lock, size_t index)
 
 /* A row for each lock: for a README; or for a person, with what differs and why a lock was
  * not run. */
-static void report_table(const struct suite *suite, bool markdown)
+static void report_table(void)
 {
-    printf(markdown ? "| %s |" : "%-17s", "lock");
+    printf(is_markdown ? "| %s |" : "%-17s", "lock");
     for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf(markdown ? " %s |" : "  %-2s", properties[i].letter);
-    printf(markdown ? "\n|---|" : "");
-    for (size_t i = 0; i < PROPERTIES_N && markdown; i++)
+        printf(is_markdown ? " %s |" : "  %-2s", properties[i].letter);
+    printf(is_markdown ? "\n|---|" : "");
+    for (size_t i = 0; i < PROPERTIES_N && is_markdown; i++)
         printf(":-:|");
     printf("\n");
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
+    for (size_t i = 0; i < suite.locks_n; i++) {
+        const struct suite_lock *lock = &suite.locks[i];
         const char *why = lock->missing;
 
-        printf(markdown ? "| `%s` |" : "%-17s", lock->info->name);
-        if (why && !markdown)
+        printf(is_markdown ? "| `%s` |" : "%-17s", lock->info->name);
+        if (why && !is_markdown)
             printf(" not run: %s", why);
         for (size_t j = 0; j < PROPERTIES_N; j++)
-            if (markdown)
+            if (is_markdown)
                 printf(" %s |", why ? "?" : signs[lock->results[j].verdict]);
             else if (!why)
                 printf("  %s%c", signs[lock->results[j].verdict],
@@ -115,13 +111,13 @@ static void report_table(const struct suite *suite, bool markdown)
 /* For a person ------------------------------------------------------------- */
 
 /* The table, what differs from what is expected, what was not run. */
-static void report_text(const struct suite *suite)
+static void report_text(void)
 {
-    const struct suite_sum sum = suite_count(suite);
-    const struct suite_lock *lock = suite->locks;
+    const struct suite_sum sum = suite_count();
+    const struct suite_lock *lock = suite.locks;
     const char *why = lock->missing;
 
-    if (suite->locks_n == 1) { /* there is room for the evidence */
+    if (suite.locks_n == 1) { /* there is room for the evidence */
         printf("%s: %s\n", lock->info->name, lock->info->claim);
         if (why)
             printf("\nnot run: %s\n", why);
@@ -131,7 +127,7 @@ static void report_text(const struct suite *suite)
                    suite_differs(lock, i) ? '!' : ' ', properties[i].text,
                    lock->results[i].text, lock->results[i].ms);
     } else {
-        report_table(suite, false);
+        report_table();
         printf("\n");
         for (size_t i = 0; i < PROPERTIES_N; i++)
             printf("%-2s  %s\n", properties[i].letter, properties[i].text);
@@ -139,13 +135,13 @@ static void report_text(const struct suite *suite)
     printf("\n✔ holds  ✘ fails  – cannot be tested  ? is not known  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
-           sum.measured, suite->locks_n);
+           sum.measured, suite.locks_n);
     if (sum.measured == 0)
         printf("so nothing is known\n");
     else if (sum.differences > 0)
         printf("%zu not as expected\n", sum.differences);
-    else if (suite->locks_n == 1 &&
-             suite->locks[0].expected == &suite->locks[0].own)
+    else if (suite.locks_n == 1 &&
+             suite.locks[0].expected == &suite.locks[0].own)
         printf("nothing was expected of a lock of your own\n");
     else
         printf("%s as expected, failures included\n",
@@ -154,14 +150,14 @@ static void report_text(const struct suite *suite)
 
 /* Every difference with its evidence, a line each, on standard error; what could not be
  * run; and what is missing, if no lock was run. */
-static void report_differences(const struct suite *suite)
+static void report_differences(void)
 {
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
+    for (size_t i = 0; i < suite.locks_n; i++) {
+        const struct suite_lock *lock = &suite.locks[i];
 
         if (!lock->expected ||
             lock->missing == lock->results[CONFORM_SERVER].text ||
-            (lock->missing && suite_count(suite).measured == 0))
+            (lock->missing && suite_count().measured == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     lock->missing);
         for (size_t j = 0; j < PROPERTIES_N; j++)
@@ -175,37 +171,30 @@ static void report_differences(const struct suite *suite)
 
 /* The command ---------------------------------------------------------------- */
 
-static int run(const struct options *options)
+int lab_locks_main(int argc, char *argv[])
 {
-    struct suite suite = {.servers = options->servers};
     struct suite_sum sum;
     struct fail error;
 
-    if (options->lock && !expected_lock(options->lock, &error))
+    if (!read_options(argc, argv))
+        return COULD_NOT_RUN;
+    if (is_help) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (lock_name && !expected_lock(lock_name, &error))
         return fail_to_run("%s", error.text);
-    (void)suite_fill(&suite, options->lock);
-    if (!suite_run(&suite, &error))
+    (void)suite_fill(lock_name);
+    if (!suite_run(&error))
         return fail_to_run("lab locks: %s", error.text);
-    if (options->markdown)
-        report_table(&suite, true);
+    if (is_markdown)
+        report_table();
     else
-        report_text(&suite);
+        report_text();
     (void)fflush(stdout);
-    report_differences(&suite);
-    sum = suite_count(&suite);
+    report_differences();
+    sum = suite_count();
     if (sum.differences > 0)
         return DIFFERENT;
     return sum.measured > 0 && !sum.is_troubled ? AS_EXPECTED : COULD_NOT_RUN;
-}
-
-int lab_locks_main(int argc, char *argv[])
-{
-    struct options options = {.lock = NULL};
-
-    if (!read_options(argc, argv, &options))
-        return COULD_NOT_RUN;
-    if (!options.help)
-        return run(&options);
-    fputs(help, stdout);
-    return 0;
 }
