@@ -349,7 +349,8 @@ static enum store_status set_up_session(struct mysql *db)
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
              "innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, "
-             "idle_transaction_timeout = %u, sql_select_limit = %llu",
+             "idle_transaction_timeout = %u, sql_select_limit = %llu, "
+             "sql_safe_updates = 0",
              !db->sql.options.writes,
              db->sql.options.writes ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db), lock_wait_s(db),

@@ -39,9 +39,9 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     my @serve = ('serve', '--check-config', '--redis', $redis->url, '--db');
     is Stockade::run([@serve, $url], env => { STOCKADE_DB_PASSWORD => 's3cret' })->{exit}, 0, 'password from the environment';
     is Stockade::run([@serve, "$url&password-file=$dir/password"])->{exit}, 0, 'password from a file';
-    $mariadb->sql(q{SET GLOBAL log_output = 'TABLE', general_log = 1});
+    $mariadb->sql(q{SET GLOBAL log_output = 'TABLE', general_log = 1, sql_safe_updates = 1});
     my $server = Stockade->start(redis => $redis, db_url => "$url&password-file=$dir/password");
-    $mariadb->sql('SET GLOBAL general_log = 0');
+    $mariadb->sql('SET GLOBAL general_log = 0, sql_safe_updates = 0');
     is $mariadb->sql(q{SELECT COUNT(*) FROM mysql.general_log WHERE command_type = 'Execute' AND argument LIKE 'UPDATE stockade SET %'}),
         "1\n", 'a schema has its version when it is whole, and none before';
     $server->ends('with a password');
