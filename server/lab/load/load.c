@@ -211,7 +211,8 @@ static bool look_for_faults(unsigned *faults)
     return good;
 }
 
-/* The lock is looked at before the servers end, the ledger after it. */
+/* The lock is looked at before the servers end, the ledger after it. One that has died says
+ * so a moment later than its connections: hence it is asked for behind the lock. */
 static bool conclude(const struct experiment_play *play)
 {
     struct experiment_run *run = load.run;
@@ -222,8 +223,8 @@ static bool conclude(const struct experiment_play *play)
     struct store_audit audit;
     int64_t stock = 0;
 
-    if (!site_is_whole() ||
-        (load.story && !look_for_faults(&run->verdict.faults)))
+    if ((load.story && !look_for_faults(&run->verdict.faults)) ||
+        !site_is_whole())
         return false;
     site_stop_all();
     if (!site_audit(&audit, &stock))
