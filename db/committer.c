@@ -163,8 +163,9 @@ static void on_expired(struct store_write *write)
     bool more = write->status == STORE_OK && write->expired > 0;
 
     if (write->status != STORE_OK && write->status != STORE_CLOSED &&
-        store->on_failure)
-        store->on_failure(store->on_failure_ctx, write->status, &write->error);
+        store->options.on_failure)
+        store->options.on_failure(store->options.on_failure_ctx, write->status,
+                                  &write->error);
     plan_look(store, more ? 0 : LOOK_US / 1000);
 }
 
@@ -418,8 +419,9 @@ static void batch_run(struct store *store, bool with_orders)
             status != STORE_GONE)
             status = STORE_IO;
     } while (next_try(store, &pause, &late, &status, &error));
-    if (store->on_failure && status != STORE_OK)
-        store->on_failure(store->on_failure_ctx, status, &error);
+    if (store->options.on_failure && status != STORE_OK)
+        store->options.on_failure(store->options.on_failure_ctx, status,
+                                  &error);
     if (status != STORE_OK)
         give_up(store, status);
     if (with_orders) {

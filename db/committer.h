@@ -36,6 +36,7 @@ struct committer {
 };
 
 struct store {
+    struct store_options options;
     char where[SQL_WHERE_BYTES]; /* the database */
     struct sql_options writer;   /* how the committer opens the database */
     atomic_bool hurry;           /* store_end_waits() was called */
@@ -43,9 +44,6 @@ struct store {
     uint64_t look_every_us; /* UINT64_MAX: only while it knows of holds */
     struct step step;
     struct lockfile *lockfile; /* NULL: the database is on a server */
-    void (*on_failure)(void *ctx, enum store_status status,
-                       const struct store_error *error); /* NULL = none */
-    void *on_failure_ctx;
     struct soldout soldout;
     struct committer committer;
 

@@ -204,6 +204,9 @@ struct sql_engine {
 };
 
 extern const struct sql_engine sqlite_engine;
+enum store_status sqlite_find(const char *url, enum sql_find how,
+                              char whole[SQL_WHERE_BYTES],
+                              struct store_error *error); /* its find() */
 /* Left out where its client library is: at no address then. */
 extern const struct sql_engine mysql_engine __attribute__((weak));
 

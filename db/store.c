@@ -51,11 +51,10 @@ enum store_status store_check(const char *url, struct store_error *error)
 static void set_up(struct store *store, const struct store_options *options,
                    const struct sql_engine *engine)
 {
+    store->options = *options;
     store->step = (struct step){options->on_step, options->on_step_ctx};
     store->place.step = store->step;
     store->place.soldout = &store->soldout;
-    store->on_failure = options->on_failure;
-    store->on_failure_ctx = options->on_failure_ctx;
     store->look_every_us = (options->shared || engine->far) && options->look_ms
                                ? options->look_ms * UINT64_C(1000)
                                : UINT64_MAX;

@@ -223,6 +223,9 @@ struct store_order {
     int64_t cancelled_ms; /* Unix time; 0 = neither cancelled nor expired */
     uint64_t fence;       /* token it was written under; 0 = none */
 
+    int64_t secret;         /* in its id */
+    int64_t limit_per_user; /* that it was held against; 0 = none */
+
     int64_t pay_until_ms; /* Unix time, exclusive; 0 = nothing to pay */
     int64_t paid_ms;      /* Unix time; 0 = not paid */
     int64_t late;         /* payments that came too late, to be refunded */

@@ -123,7 +123,6 @@ static enum store_status run_insert(struct store *store,
     const struct naive_write *insert = write->what;
     struct store_order *order = insert->order;
     struct filter *filter = &store->place.keys.filter;
-    struct orders_row row = {.order = order};
     struct sql *db = store->db;
     struct store_product product;
     int64_t clock_ms = 0;
@@ -139,11 +138,11 @@ static enum store_status run_insert(struct store *store,
     order->fence = fence_token(insert->fence);
     order->created_ms = now_ms();
     filter_sold(filter, order);
-    row.limit_per_user = product.limit_per_user;
+    order->limit_per_user = product.limit_per_user;
     store->place.held |= product.pay_within_s > 0;
     if (product.pay_within_s > 0)
         holds_promise(db, product.pay_within_s, &clock_ms, order);
-    return orders_insert(db, &row, 1, &store->place.proof);
+    return orders_insert(db, &order, 1, &store->place.proof);
 }
 
 enum store_status store_naive_insert(struct store *store,

@@ -72,21 +72,13 @@ static int options_read(int argc, char *argv[], struct options *options)
     return 0;
 }
 
-/* ARRAY of N elements of SIZE, with room for one more. NULL, and ARRAY is left as
- * it was: no memory. */
-static void *grown(struct ledger *ledger, void *array, size_t n, size_t size)
-{
-    void *more = reallocarray(array, n + 1, size);
-
-    ledger->out_of_memory |= !more;
-    return more;
-}
-
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
     struct ledger *ledger = ctx;
-    void *more = grown(ledger, ledger->lines, ledger->lines_n, sizeof(*line));
+    void *more =
+        reallocarray(ledger->lines, ledger->lines_n + 1, sizeof(*line));
 
+    ledger->out_of_memory |= !more;
     if (!more)
         return;
     ledger->lines = more;
@@ -101,17 +93,13 @@ static bool acked_read(const char *path, struct ledger *ledger)
     bool is_torn = n > 0 && ledger->text[n - 1] == '\0';
     bool is_read = file && !ferror(file) && !is_torn;
     char *rest = n > 0 ? ledger->text : NULL, *line; /* else it is not set */
-    void *more;
 
-    while (is_read && (line = strsep(&rest, " \t\r\n"))) {
-        if (!*line)
-            continue;
-        more = grown(ledger, ledger->acked, ledger->acked_n, sizeof(line));
-        if (!more)
-            break;
-        ledger->acked = more;
-        ledger->acked[ledger->acked_n++] = line;
-    }
+    /* Room for all that it could be. */
+    ledger->acked = calloc((size_t)(n > 0 ? n : 0) / 2 + 1, sizeof(line));
+    ledger->out_of_memory |= !ledger->acked;
+    while (is_read && ledger->acked && (line = strsep(&rest, " \t\r\n")))
+        if (*line)
+            ledger->acked[ledger->acked_n++] = line;
     if (!is_read)
         fprintf(stderr, "stockade: --acked %s: %s\n", path,
                 is_torn ? "it has a NUL byte, behind which nothing was read"

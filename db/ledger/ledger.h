@@ -107,10 +107,11 @@ bool orders_reset(struct store_order *order);
 bool orders_replay(struct sql *db, const struct filter *filter,
                    struct store_order *order);
 
-/* Inserts the orders, 1 to PLACE_ROWS_MAX. Their numbers rise in the order of the rows:
- * the last is the transaction's *proof from now on. */
-enum store_status orders_insert(struct sql *db, struct orders_row rows[],
-                                size_t n, struct place_proof *proof);
+/* Inserts the orders, 1 to PLACE_ROWS_MAX, and gives them their ids. Their numbers rise in
+ * the order given: the last is the transaction's *proof from now on. */
+enum store_status orders_insert(struct sql *db,
+                                struct store_order *const orders[], size_t n,
+                                struct place_proof *proof);
 
 /* STORE_NO_ORDER if the id is unknown, or half right. */
 enum store_status orders_get(struct sql *db, const char *id,

@@ -261,7 +261,7 @@ static void make_inserts(void)
 
 /* The secrets are drawn together, because a call for each would cost as much as its row.
  * The kernel gives up to 256 bytes whole, and no signal interrupts it in that. */
-static bool draw_secrets(struct orders_row rows[], size_t n)
+static bool draw_secrets(struct store_order *const orders[], size_t n)
 {
     int64_t secrets[32];
     size_t size;
@@ -270,13 +270,14 @@ static bool draw_secrets(struct orders_row rows[], size_t n)
         size = 8 * (n - i < 32 ? n - i : 32);
         if (i % 32 == 0 && getrandom(secrets, size, 0) != (ssize_t)size)
             return false;
-        rows[i].secret = secrets[i % 32];
+        orders[i]->secret = secrets[i % 32];
     }
     return true;
 }
 
-enum store_status orders_insert(struct sql *db, struct orders_row rows[],
-                                size_t n, struct place_proof *proof)
+enum store_status orders_insert(struct sql *db,
+                                struct store_order *const orders[], size_t n,
+                                struct place_proof *proof)
 {
     struct sql_query *query;
     struct store_order *order;
@@ -286,34 +287,34 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     int at = 1;
 
     assert(n >= 1 && n <= MANY);
-    if (!draw_secrets(rows, n))
+    if (!draw_secrets(orders, n))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
     pthread_once(&inserts_made, make_inserts);
     query = sql_query(db, inserts[n]);
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
-        order = rows[i].order;
+        order = orders[i];
         const int64_t values[] = {
-            order->number,          order->product_id,  order->price_cents,
-            rows[i].limit_per_user, order->created_ms,  rows[i].secret,
-            order->segment,         order->user_id,     order->quantity,
-            (int64_t)order->fence,  order->pay_until_ms};
+            order->number,         order->product_id,  order->price_cents,
+            order->limit_per_user, order->created_ms,  order->secret,
+            order->segment,        order->user_id,     order->quantity,
+            (int64_t)order->fence, order->pay_until_ms};
         sql_bind_ints(query, at, values, ROW_BINDS - 1);
         sql_bind_text(query, at + ROW_BINDS - 1, order->key);
         held |= order->pay_until_ms > 0;
     }
     while (told < n && sql_next(query))
-        rows[told++].order->number = sql_int(query, 0);
+        orders[told++]->number = sql_int(query, 0);
     sql_end(query);
     for (size_t i = 0; i < n && db->status == STORE_OK; i++) {
-        order = rows[i].order;
+        order = orders[i];
         numbers[i] = order->number;
         if (order->number == 0)
             return sql_fail(db, STORE_IO, "an INSERT told too few numbers");
-        format_id(order->number, rows[i].secret, order->id);
+        format_id(order->number, order->secret, order->id);
     }
     if (db->status != STORE_OK)
         return db->status;
-    *proof = (struct place_proof){numbers[n - 1], rows[n - 1].secret};
+    *proof = (struct place_proof){numbers[n - 1], orders[n - 1]->secret};
     return held ? holds_insert(db, numbers, n) : STORE_OK;
 }
 

@@ -319,8 +319,8 @@ static void sell(struct place *place, struct rows_product *product,
     order->price_cents = product->price_cents;
     order->fence = fence_token(place->lot->fence);
     filter_sold(&place->keys.filter, order);
-    place->pending[place->pending_n++] = (struct orders_row){
-        .order = order, .limit_per_user = product->limit_per_user};
+    order->limit_per_user = product->limit_per_user;
+    place->pending[place->pending_n++] = order;
     if (place->pending_n == PLACE_ROWS_MAX)
         write_pending(place);
 }
@@ -339,7 +339,7 @@ static void place_order(struct place *place, struct store_order *order)
         return;
     is_new = order->key[0] == '\0' || keys_take_new(&place->keys, order->key);
     for (size_t i = 0; !is_new && i < place->pending_n; i++)
-        if (!strcmp(place->pending[i].order->key, order->key))
+        if (!strcmp(place->pending[i]->key, order->key))
             write_pending(place);
     if (!is_new && orders_replay(place->db, &place->keys.filter, order))
         return;

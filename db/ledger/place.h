@@ -16,14 +16,6 @@
 
 #define PLACE_ROWS_MAX 64
 
-/* An order that is sold, on its way into the table: what it says is filled in,
- * but for its number and id. */
-struct orders_row {
-    struct store_order *order;
-    int64_t limit_per_user; /* what it was held against; 0 = none */
-    int64_t secret;         /* filled in as well */
-};
-
 /* The last order that a transaction has written: if it is in the database, all of the
  * transaction is. */
 struct place_proof {
@@ -67,7 +59,7 @@ struct place {
         char owner[STORE_FENCE_NAME_BYTES_MAX + 1];
     } announced;
     size_t pending_n;
-    struct orders_row pending[PLACE_ROWS_MAX]; /* to be written */
+    struct store_order *pending[PLACE_ROWS_MAX]; /* sold, to be written */
 };
 
 /* Asks the source for lots. */

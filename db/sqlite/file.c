@@ -2,7 +2,7 @@
  * The file that SQLite's database is, before it is opened: its one true name, and
  * whether it is fit.
  */
-#include "db/sqlite/file.h"
+#include "db/sql.h"
 
 #include <errno.h>
 #include <fcntl.h>

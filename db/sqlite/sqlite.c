@@ -27,7 +27,7 @@
  * since the next commit has to wait until they are on disk. To SQLite they are
  * no frames: their checksums are wrong.
  */
-#include "db/sqlite/file.h"
+#include "db/sql.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -86,37 +86,14 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static bool thread_start(struct tasks *tasks, const struct app *app,
-                         const char *pool)
-{
-    struct tasks_thread *self = &tasks->threads[tasks->threads_n];
-    struct store_error store_error = {""};
-    struct dlock_error lock_error = {""};
-    char name[16];
-
-    self->tasks = tasks;
-    self->worker = (struct worker){.app = app, .stop_fd = tasks->stop_fd};
-    if (store_reader_open(app->store, &self->worker.reader, &store_error) ==
-            STORE_OK &&
-        dlock_session_open(app->locks, &self->worker.session, &lock_error) ==
-            DLOCK_OK &&
-        pthread_create(&self->thread, NULL, thread_main, self) == 0) {
-        snprintf(name, sizeof(name), "%s-%zu", pool, tasks->threads_n);
-        pthread_setname_np(self->thread, name);
-        tasks->threads_n++;
-        return true;
-    }
-    dlock_session_close(self->worker.session);
-    store_reader_close(self->worker.reader);
-    log_error("tasks", "error=\"cannot start a thread of the %ss: %s%s\"", pool,
-              store_error.text, lock_error.text);
-    return false;
-}
-
 struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
 {
     struct tasks *tasks =
         calloc(1, sizeof(*tasks) + n * sizeof(struct tasks_thread));
+    struct store_error store_error = {""};
+    struct dlock_error lock_error = {""};
+    struct tasks_thread *self;
+    char thread[16];
 
     if (!tasks) {
         log_error("tasks", "error=\"out of memory\"");
@@ -126,11 +103,25 @@ struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
     pthread_cond_init(&tasks->work, NULL);
     TAILQ_INIT(&tasks->queue);
     tasks->stop_fd = eventfd(0, EFD_CLOEXEC);
-    while (tasks->stop_fd >= 0 && tasks->threads_n < n)
-        if (!thread_start(tasks, app, name))
+    for (self = tasks->threads; tasks->stop_fd >= 0 && tasks->threads_n < n;
+         self++, tasks->threads_n++) {
+        self->tasks = tasks;
+        self->worker = (struct worker){.app = app, .stop_fd = tasks->stop_fd};
+        if (store_reader_open(app->store, &self->worker.reader, &store_error) !=
+                STORE_OK ||
+            dlock_session_open(app->locks, &self->worker.session,
+                               &lock_error) != DLOCK_OK ||
+            pthread_create(&self->thread, NULL, thread_main, self) != 0)
             break;
+        snprintf(thread, sizeof(thread), "%s-%zu", name, tasks->threads_n);
+        pthread_setname_np(self->thread, thread);
+    }
     if (tasks->threads_n == n)
         return tasks;
+    dlock_session_close(self->worker.session);
+    store_reader_close(self->worker.reader);
+    log_error("tasks", "error=\"cannot start a thread of the %ss: %s%s\"", name,
+              store_error.text, lock_error.text);
     tasks_close(tasks);
     return NULL;
 }
