@@ -136,6 +136,18 @@ static void *cancel_one(void *arg)
     return NULL;
 }
 
+/* An order finds its segment short, since the units lie elsewhere: it is placed there, and
+ * they are dealt out anew. */
+ORDER_RIG_TEST(what_was_found_short_is_dealt_out, .stock = {100},
+               .segments = {2}, .shared = true)
+{
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_rig_child(rig, "UPDATE segments SET stock = 99 * segment");
+    for (int i = 0; i < 50; i++)
+        order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    step_log_await_at(&order_steps, "even-out", 1, DLOCK_AFTER, 1);
+}
+
 /* What fails is a cancel's transaction: the orders were never tried. */
 ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000})
 {
