@@ -46,13 +46,6 @@ static void write_word(struct command *command, const char *format, ...)
     command->column += fprintf(command->out, "%s", at);
 }
 
-static void write_flag(struct command *command, const char *name, int64_t value,
-                       int64_t preset)
-{
-    if (value > 0 && value != preset)
-        write_word(command, "--%s %" PRId64, name, value);
-}
-
 /* The settings of a role besides its program: ":user=5:key=k". */
 static size_t list_settings(const struct stage_role *role, char text[],
                             size_t size)
@@ -75,14 +68,15 @@ void command_replay(FILE *out, const struct stage_scene *scene,
                     const char *schedule)
 {
     char programs[(STAGE_ACTORS_MAX + 1) * 2 * STAGE_NAME_BYTES] = "";
-    bool is_plain = !command_has_programs(scene);
+    bool is_plain = true;
     struct command command = {.out = out};
     char settings[100];
     size_t used = 0;
 
     write_word(&command, "%s replay", draw_program());
 #define ROW(member, least, most, preset, flag)                                 \
-    write_flag(&command, flag, scene->member, preset);
+    if (scene->member > 0 && scene->member != (preset))                        \
+        write_word(&command, "--%s %" PRId64, flag, (int64_t)scene->member);
 #include "server/lab/stage/numbers.inc"
     if (scene->lock_per == LOCK_PER_USER)
         write_word(&command, "--lock-per user");
@@ -94,17 +88,18 @@ void command_replay(FILE *out, const struct stage_scene *scene,
         write_word(&command, "--batched");
     else if (scene->deduct == DEDUCT_GUARDED)
         write_word(&command, "--deduct guarded");
-    for (unsigned i = 0; i < scene->buyers; i++)
-        if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0)
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const char *program = stage_role(scene, i).program;
+
+        if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0 ||
+            strcmp(program, "order") != 0)
             is_plain = false;
-    for (unsigned i = 0; i < scene->buyers && !is_plain; i++) {
-        (void)list_settings(&scene->roles[i], settings, sizeof(settings));
-        used += (size_t)snprintf(programs + used, sizeof(programs) - used,
-                                 "%s%s%s", i == 0 ? "--programs " : ",",
-                                 stage_role(scene, i).program, settings);
+        used +=
+            (size_t)snprintf(programs + used, sizeof(programs) - used, "%s%s%s",
+                             i == 0 ? "" : ",", program, settings);
     }
-    if (programs[0])
-        write_word(&command, "%s", programs);
+    if (!is_plain)
+        write_word(&command, "--programs %s", programs);
     write_word(&command, "%s", scene->lock);
     write_word(&command, "'%s'", schedule);
 }

@@ -17,8 +17,9 @@
 #include "server/lab/timeline/timeline.h"
 
 enum {
-    LANES_MAX = 5,      /* more would be too narrow: a line each instead */
-    LINE_BYTES = 16384, /* longer lines are none of ours */
+    LANES_MAX = 5, /* more would be too narrow: a line each instead */
+    LANE_BYTES = TIMELINE_NAME_BYTES + 4, /* "2:worker-1" */
+    LINE_BYTES = 16384,                   /* longer lines are none of ours */
 };
 
 /* A file that is being read. */
@@ -212,25 +213,25 @@ static void go_on(struct source *source)
 
 /* ---- lanes ------------------------------------------------------------------ */
 
-/* Into NAME, which is "" for the world. */
-static const char *name_actor(const struct source *source, const char *actor,
-                              char name[TIMELINE_NAME_BYTES + 2])
+/* The column of ACTOR, whose name is put into *NAME; NULL = it has none, as the world. */
+static json_t *lane_of(const struct picture *picture,
+                       const struct source *source, const char *actor,
+                       char name[LANE_BYTES])
 {
-    (void)snprintf(name, TIMELINE_NAME_BYTES + 2, "%s%s",
-                   *actor ? source->prefix : "", actor);
-    return name;
+    (void)snprintf(name, LANE_BYTES, "%s%s", *actor ? source->prefix : "",
+                   actor);
+    return json_object_get(picture->lanes, name);
 }
 
 static void add_lane(struct picture *picture, const struct source *source,
                      const char *actor)
 {
-    char name[TIMELINE_NAME_BYTES + 2];
+    size_t n = json_object_size(picture->lanes);
+    char name[LANE_BYTES];
 
-    (void)name_actor(source, actor, name);
-    if (*name && !json_object_get(picture->lanes, name))
-        (void)json_object_set_new(
-            picture->lanes, name,
-            json_integer((json_int_t)json_object_size(picture->lanes)));
+    if (*actor && !lane_of(picture, source, actor, name))
+        (void)json_object_set_new(picture->lanes, name,
+                                  json_integer((json_int_t)n));
 }
 
 static bool has_lanes(const struct picture *picture)
@@ -297,11 +298,10 @@ static void draw_event(const struct picture *picture,
     const json_t *event = source->event, *lane;
     json_int_t dropped = number_of(event, "dropped");
     struct stage_step step = {.at_us = time_of(source) - began_us};
-    char actor[TIMELINE_NAME_BYTES + 2];
     size_t lanes_n = json_object_size(picture->lanes);
+    char actor[LANE_BYTES];
 
-    (void)name_actor(source, text_of(event, "actor"), actor);
-    lane = json_object_get(picture->lanes, actor);
+    lane = lane_of(picture, source, text_of(event, "actor"), actor);
     step.actor = lane ? (signed char)json_integer_value(lane) : -1;
     (void)snprintf(step.who, sizeof(step.who), "%s", text_of(event, "part"));
     (void)snprintf(step.name, sizeof(step.name), "%s", text_of(event, "step"));

@@ -95,34 +95,29 @@ static json_t *locks(void)
     return list;
 }
 
-/* The bug, and the fix if there is one. */
-static json_t *plays_of(const struct experiment *experiment)
-{
-    json_t *list = json_array();
-    const struct experiment_play *play = experiment->plays;
-
-    for (; play < &experiment->plays[EXPERIMENT_REST] && play->scene.lock;
-         play++)
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:o, s:s?}", "lock", play->scene.lock,
-                            "goal", draw_json_faults(stage_goals(play->faults)),
-                            "schedule", play->schedule));
-    return list;
-}
-
 static json_t *tell_experiments(void)
 {
     json_t *list = json_array();
     const struct experiment *each;
 
-    for (size_t i = 0; (each = reader_at(&experiments, i)) != NULL; i++)
+    for (size_t i = 0; (each = reader_at(&experiments, i)) != NULL; i++) {
+        json_t *plays = json_array(); /* the bug, and the fix if there is one */
+
+        for (int j = 0; j < EXPERIMENT_REST && each->plays[j].scene.lock; j++)
+            (void)json_array_append_new(
+                plays,
+                json_pack("{s:s, s:o, s:s?}", "lock", each->plays[j].scene.lock,
+                          "goal",
+                          draw_json_faults(stage_goals(each->plays[j].faults)),
+                          "schedule", each->plays[j].schedule));
         (void)json_array_append_new(
             list,
             json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->entry.id,
                       "name", each->entry.name, "kind", each->kind->name,
-                      "plays", plays_of(each), "en",
+                      "plays", plays, "en",
                       reader_json(&experiments, &each->entry, 0), "zh",
                       reader_json(&experiments, &each->entry, DRAW_CHINESE)));
+    }
     return list;
 }
 
@@ -329,25 +324,16 @@ static struct api_reply begin(const json_t *wish, const char *path)
     return told;
 }
 
-static struct api_reply ask(const json_t *wish, const char *id)
-{
-    const char *command = text_in(wish, "command");
-    char *answer;
-    unsigned status;
-
-    if (!command || strpbrk(command, "\r\n"))
-        return refuse(422, "a game wants a \"command\", in one line");
-    status = visitors_ask(id, command, &answer);
-    return tell(status, answer, id);
-}
-
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
     bool is_beginning = false;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
+    const char *command;
     struct api_reply done;
+    unsigned status;
+    char *answer;
     json_t *wish;
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
@@ -362,9 +348,17 @@ struct api_reply api_call(const char *method, const char *path,
     if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
-    done = !json_is_object(wish) ? refuse(400, "the body is no JSON object")
-           : is_game             ? ask(wish, id)
-                                 : begin(wish, path);
+    command = text_in(wish, "command");
+    if (!json_is_object(wish)) {
+        done = refuse(400, "the body is no JSON object");
+    } else if (!is_game) {
+        done = begin(wish, path);
+    } else if (!command || strpbrk(command, "\r\n")) {
+        done = refuse(422, "a game wants a \"command\", in one line");
+    } else {
+        status = visitors_ask(id, command, &answer);
+        done = tell(status, answer, id);
+    }
     json_decref(wish);
     return done;
 }

@@ -50,11 +50,8 @@ static const struct file {
 #include "server/lab/serve/scripts.inc"
 };
 
-struct serve {
-    int64_t port;
-    bool is_public;
-    struct MHD_Daemon *daemon;
-};
+static int64_t port = PORT;
+static int is_public;
 
 /* The part of a request's body that is here. */
 struct request {
@@ -114,24 +111,23 @@ static const char *field(struct MHD_Connection *connection, const char *name)
 
 /* By a name of this machine. A page from elsewhere can have a name that leads here, but
  * its own name is in Host. */
-static bool is_for_us(const struct serve *serve, const char *host)
+static bool is_for_us(const char *host)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     char expected[HOST_BYTES];
 
-    if (serve->is_public)
+    if (is_public)
         return true;
     for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(expected, sizeof(expected), "%s:%lld", names[i],
-                       (long long)serve->port);
+                       (long long)port);
         if (strcasecmp(host, expected) == 0)
             return true;
     }
     return false;
 }
 
-static enum MHD_Result answer(const struct serve *serve,
-                              struct MHD_Connection *connection,
+static enum MHD_Result answer(struct MHD_Connection *connection,
                               const char *path, const char *method,
                               const struct request *request)
 {
@@ -144,7 +140,7 @@ static enum MHD_Result answer(const struct serve *serve,
     struct api_reply reply;
     enum MHD_Result done;
 
-    if (!is_for_us(serve, field(connection, "Host")))
+    if (!is_for_us(field(connection, "Host")))
         return refuse(connection, MHD_HTTP_FORBIDDEN,
                       "this laboratory answers to localhost; --lab-public "
                       "lets others in");
@@ -179,6 +175,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
 {
     struct request *request = *context;
 
+    (void)cls;
     (void)version;
     if (!request) {
         request = calloc(1, sizeof(*request));
@@ -186,7 +183,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
         return request ? MHD_YES : MHD_NO;
     }
     if (*size == 0)
-        return answer(cls, connection, path, method, request);
+        return answer(connection, path, method, request);
     if (*size > API_BODY_BYTES_MAX - request->n) {
         request->is_too_long = true;
     } else {
@@ -212,74 +209,38 @@ static const char help[] =
 #include "server/lab/help/serve.txt.inc"
     ;
 
-static bool read_options(int argc, char *argv[], struct serve *serve,
-                         bool *wants_help)
-{
-    static const struct option flags[] = {
-        {"port", required_argument, NULL, 'p'},
-        {"lab-public", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    int c;
-
-    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
-        serve->is_public = serve->is_public || c == 'l';
-        *wants_help = *wants_help || c == 'h';
-        if (c == '?')
-            fprintf(stderr, "stockade lab serve --help lists the flags\n");
-        if (c == '?' ||
-            (c == 'p' && !stage_options_number("port", optarg, 0, UINT16_MAX,
-                                               &serve->port)))
-            return false;
-    }
-    if (optind < argc)
-        fprintf(stderr, "stockade: lab serve does not take '%s'\n",
-                argv[optind]);
-    return optind == argc;
-}
-
-/* False: said why. */
-static bool listen_at(struct serve *serve)
+/* NULL: said why not. */
+static struct MHD_Daemon *listen_at_port(void)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)serve->port),
-        .sin_addr.s_addr =
-            htonl(serve->is_public ? INADDR_ANY : INADDR_LOOPBACK)};
+        .sin_port = htons((uint16_t)port),
+        .sin_addr.s_addr = htonl(is_public ? INADDR_ANY : INADDR_LOOPBACK)};
     const union MHD_DaemonInfo *info;
-
-    serve->daemon = MHD_start_daemon(
+    struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
-        NULL, NULL, on_request, serve, MHD_OPTION_SOCK_ADDR, &address,
+        NULL, NULL, on_request, NULL, MHD_OPTION_SOCK_ADDR, &address,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
-    if (!serve->daemon)
-        return fail_aloud("lab serve: cannot listen on port %lld; --port 0 "
-                          "takes one that is free",
-                          (long long)serve->port);
-    info = MHD_get_daemon_info(serve->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    if (info)
-        serve->port = info->port;
-    return true;
+
+    if (!daemon)
+        (void)fail_aloud("lab serve: cannot listen on port %lld; --port 0 "
+                         "takes one that is free",
+                         (long long)port);
+    else if ((info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)))
+        port = info->port;
+    return daemon;
 }
 
-/* Blocks the signals in all threads, because one of them waits for them. */
-int lab_serve_main(int argc, char *argv[])
+/* Until a signal ends it. They are blocked in all threads, because one of them waits. */
+static int run(void)
 {
-    static struct serve serve = {.port = PORT};
-    bool wants_help = false;
+    struct MHD_Daemon *daemon;
     struct fail error;
     sigset_t ends;
     int number;
 
-    if (!read_options(argc, argv, &serve, &wants_help))
-        return 2;
-    if (wants_help) {
-        printf(help, PORT, VISITORS_MAX);
-        return 0;
-    }
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
@@ -287,16 +248,42 @@ int lab_serve_main(int argc, char *argv[])
     (void)signal(SIGPIPE, SIG_IGN);
     if (!visitors_open(&error))
         return fail_to_run("lab serve: %s", error.text);
-    if (!listen_at(&serve)) {
-        visitors_close();
-        return 2;
+    daemon = listen_at_port();
+    if (daemon) {
+        printf(
+            "the laboratory: http://127.0.0.1:%lld/lab    (Ctrl-C ends it)\n",
+            (long long)port);
+        (void)fflush(stdout);
+        while (sigwait(&ends, &number) != 0)
+            continue;
     }
-    printf("the laboratory: http://127.0.0.1:%lld/lab    (Ctrl-C ends it)\n",
-           (long long)serve.port);
-    (void)fflush(stdout);
-    while (sigwait(&ends, &number) != 0)
-        continue;
     visitors_close();
-    MHD_stop_daemon(serve.daemon);
-    return 0;
+    MHD_stop_daemon(daemon);
+    return daemon ? 0 : 2;
+}
+
+int lab_serve_main(int argc, char *argv[])
+{
+    static const struct option flags[] = {
+        {"port", required_argument, NULL, 'p'},
+        {"lab-public", no_argument, &is_public, 1},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+        if (c == 'h') {
+            printf(help, PORT, VISITORS_MAX);
+            return 0;
+        }
+        if (c == '?')
+            fprintf(stderr, "stockade lab serve --help lists the flags\n");
+        if (c == '?' || (c == 'p' && !stage_options_number("port", optarg, 0,
+                                                           UINT16_MAX, &port)))
+            return 2;
+    }
+    return optind < argc
+               ? fail_to_run("lab serve does not take '%s'", argv[optind])
+               : run();
 }

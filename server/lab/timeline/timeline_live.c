@@ -236,29 +236,22 @@ static void write_head(const struct timeline_live *live,
                                               (uint64_t)now.tv_nsec / 1000});
 }
 
-/* A pipe that nobody reads would keep the instance from its beginning, or its end. */
-static FILE *open_file(const char *path)
-{
-    struct stat about;
-
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return fopen(path, "we");
-}
-
 struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error)
 {
     struct timeline_live *live = calloc(1, sizeof(*live));
+    const char *path = config->lab_timeline;
+    struct stat about;
     int why = live ? 0 : errno;
 
-    if (live && !(live->file = open_file(config->lab_timeline)))
+    /* A pipe that nobody reads would keep the instance from its beginning, or its end. */
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        why = EINVAL;
+    if (why == 0 && !(live->file = fopen(path, "we")))
         why = errno;
     if (why == 0) {
         (void)pthread_mutex_init(&live->mutex, NULL);
-        live->path = config->lab_timeline;
+        live->path = path;
         live->began_us = clock_us();
         write_head(live, config);
         why = fflush(live->file) != 0
@@ -272,7 +265,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
     if (live && live->file)
         (void)fclose(live->file);
     free(live);
-    (void)fail_with(error, "%s: %s", config->lab_timeline,
+    (void)fail_with(error, "%s: %s", path,
                     why == EINVAL ? "not a regular file" : strerror(why));
     return NULL;
 }
