@@ -1,7 +1,6 @@
 /*
- * See game.h. Each file is read twice: first to its end, for what is wrong with it, for its
- * verdict and for the names of its actors, which need a column each; then for its events,
- * which may be many. Whatever is wrong with a line is told with file and line.
+ * See game.h. A line is read, checked, and drawn: files may be long. Whatever is wrong with
+ * one is told with file and line; all before it is drawn.
  */
 #include "server/lab/replay/game.h"
 
@@ -27,9 +26,8 @@ struct source {
     const char *path;
     const char *prefix; /* of its actors: with two files "2:", else "" */
     FILE *file;
-    unsigned line_n; /* of the line that was read last */
-    unsigned last_n; /* of the last event's line, by the first reading */
-    json_int_t events;
+    unsigned line_n;   /* of the line that was read last */
+    json_int_t events; /* so far */
     struct fail error; /* why the file is no whole timeline; "" = it is one */
     uint64_t started_us;
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -41,23 +39,17 @@ struct picture {
     struct source sources[REPLAY_FILES_MAX];
     size_t n;
     int64_t until;
-    json_t *lanes; /* the number of each actor's column, by its name */
+    json_t *lanes; /* the number of each actor's column, by its name; those of a
+                      live instance are many, and not in its head */
     unsigned look;
 };
 
 /* ---- lines ------------------------------------------------------------------ */
 
-__attribute__((format(printf, 2, 3))) static bool
-complain(struct source *source, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)fail_in_file(&source->error, source->path, source->line_n, format,
-                       args);
-    va_end(args);
-    return false;
-}
+/* Of the line that was read last. Returns false. */
+#define COMPLAIN(source, ...)                                                  \
+    (fail_with(&(source)->error, "%s:%u: ", (source)->path, (source)->line_n), \
+     fail_more(&(source)->error, __VA_ARGS__))
 
 /* For a terminal: others have written the file, and each byte that is no printable ASCII
  * becomes a '?'. */
@@ -96,18 +88,18 @@ static json_t *read_line(struct source *source)
     source->line_n++;
     errno = 0;
     if (!fgets(text, sizeof(text), source->file))
-        (void)complain(source,
+        (void)COMPLAIN(source,
                        errno ? "cannot be read: %s"
                              : "the timeline is cut: there is no line with "
                                "its verdict%s",
                        errno ? strerror(errno) : "");
     else if (text[strcspn(text, "\n")] != '\n')
-        (void)complain(source, feof(source->file)
+        (void)COMPLAIN(source, feof(source->file)
                                    ? "the line is cut: it has no end"
                                    : "the line is too long, or has a NUL: "
                                      "this is no timeline");
     else if (!(line = json_loads(text, JSON_REJECT_DUPLICATES, &error)))
-        (void)complain(source, "no JSON at byte %d: %s", error.position,
+        (void)COMPLAIN(source, "no JSON at byte %d: %s", error.position,
                        make_plain(error.text));
     make_all_plain(line);
     return line;
@@ -135,7 +127,7 @@ static bool has(struct source *source, json_t *line, const char *format, ...)
     va_start(args, format);
     status = json_vunpack_ex(line, &error, JSON_VALIDATE_ONLY, format, args);
     va_end(args);
-    return status == 0 || complain(source, "%s", error.text);
+    return status == 0 || COMPLAIN(source, "%s", error.text);
 }
 
 /* "started" is as "2026-01-01T00:00:00.000000Z". */
@@ -149,10 +141,10 @@ static bool is_head(struct source *source, json_t *line)
     char end;
 
     if (!json_is_integer(json_object_get(line, "timeline")))
-        return complain(source,
+        return COMPLAIN(source,
                         "no head of a timeline: it has no number \"timeline\"");
     if (version != TIMELINE_VERSION)
-        return complain(source,
+        return COMPLAIN(source,
                         "a timeline of version %lld; this program reads "
                         "version %d",
                         version, TIMELINE_VERSION);
@@ -161,12 +153,12 @@ static bool is_head(struct source *source, json_t *line)
         return false;
     rest = strptime(text_of(line, "started"), "%Y-%m-%dT%H:%M:%S", &utc);
     if (!rest || sscanf(rest, ".%6u%c", &us, &end) != 2 || end != 'Z')
-        return complain(source, "\"started\" of the head is wrong");
+        return COMPLAIN(source, "\"started\" of the head is wrong");
     source->started_us = (uint64_t)timegm(&utc) * 1000000 + us;
     source->moves_n =
         stage_parse(text_of(line, "schedule"), source->moves, &error);
     return source->moves_n >= 0 ||
-           complain(source, "\"schedule\" of the head is wrong");
+           COMPLAIN(source, "\"schedule\" of the head is wrong");
 }
 
 static bool is_event(struct source *source, json_t *line)
@@ -178,7 +170,7 @@ static bool is_event(struct source *source, json_t *line)
     source->events += number_of(line, "dropped") == 0;
     return (number_of(line, "at_us") >= 0 && number_of(line, "move") >= 0 &&
             number_of(line, "dropped") >= 0) ||
-           complain(source, "a number of the event is below 0");
+           COMPLAIN(source, "a number of the event is below 0");
 }
 
 static bool is_verdict(struct source *source, json_t *line)
@@ -186,13 +178,13 @@ static bool is_verdict(struct source *source, json_t *line)
     if (!has(source, line, "{s:o, s:I, s:I}", "verdict", "events", "dropped"))
         return false;
     if (number_of(line, "events") != source->events)
-        return complain(source, "\"events\" of the verdict is wrong");
+        return COMPLAIN(source, "\"events\" of the verdict is wrong");
     if (!json_is_null(json_object_get(line, "verdict")) &&
         !has(source, line, "{s:[], s:I, s:I, s:I}", "verdict", "stock", "sold",
              "orders"))
         return false;
     return getc(source->file) == EOF ||
-           complain(
+           COMPLAIN(
                source,
                "a verdict, and lines behind it: two timelines in one file?");
 }
@@ -213,7 +205,7 @@ static void go_on(struct source *source)
 
 /* ---- lanes ------------------------------------------------------------------ */
 
-/* The column of ACTOR, whose name is put into *NAME; NULL = it has none, as the world. */
+/* The column of ACTOR, whose name is put into NAME; NULL = it has none, as the world. */
 static json_t *lane_of(const struct picture *picture,
                        const struct source *source, const char *actor,
                        char name[LANE_BYTES])
@@ -223,17 +215,6 @@ static json_t *lane_of(const struct picture *picture,
     return json_object_get(picture->lanes, name);
 }
 
-static void add_lane(struct picture *picture, const struct source *source,
-                     const char *actor)
-{
-    size_t n = json_object_size(picture->lanes);
-    char name[LANE_BYTES];
-
-    if (*actor && !lane_of(picture, source, actor, name))
-        (void)json_object_set_new(picture->lanes, name,
-                                  json_integer((json_int_t)n));
-}
-
 static bool has_lanes(const struct picture *picture)
 {
     size_t n = json_object_size(picture->lanes);
@@ -241,14 +222,13 @@ static bool has_lanes(const struct picture *picture)
     return n > 0 && n <= LANES_MAX;
 }
 
-/* The first reading, which leaves the file behind its head. False: it is not there, or no
- * timeline. */
-static bool read_all(struct picture *picture, struct source *source)
+/* Reads the head, and the first event. False: the file is not there, or no timeline. */
+static bool begin(struct picture *picture, struct source *source)
 {
     const char *path = source->path;
+    char name[LANE_BYTES];
     struct stat about;
     json_t *actor;
-    long first;
     size_t i;
 
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
@@ -262,28 +242,19 @@ static bool read_all(struct picture *picture, struct source *source)
     if (!source->head || !is_head(source, source->head))
         return false;
     json_array_foreach(json_object_get(source->head, "actors"), i, actor)
-        add_lane(picture, source,
-                 json_is_string(actor) ? json_string_value(actor) : "?");
-    first = ftell(source->file);
-    for (go_on(source); source->event; go_on(source)) {
-        source->last_n = source->line_n;
-        add_lane(picture, source, text_of(source->event, "actor"));
+    {
+        if (!lane_of(picture, source,
+                     json_is_string(actor) ? json_string_value(actor) : "?",
+                     name))
+            (void)json_object_set_new(
+                picture->lanes, name,
+                json_integer((json_int_t)json_object_size(picture->lanes)));
     }
-    (void)fseek(source->file, first, SEEK_SET);
-    source->line_n = 1;
+    go_on(source);
     return true;
 }
 
 /* ---- drawing ---------------------------------------------------------------- */
-
-/* To the next event of the second reading, which ends where the first one has ended. */
-static void draw_on(struct source *source)
-{
-    json_decref(source->event);
-    source->event = NULL;
-    if (source->line_n < source->last_n)
-        go_on(source);
-}
 
 static uint64_t time_of(const struct source *source)
 {
@@ -312,9 +283,9 @@ static void draw_event(const struct picture *picture,
     if (dropped > 0)
         (void)snprintf(step.reply, sizeof(step.reply),
                        "%lld events are missing here", dropped);
-    if (!has_lanes(picture) && *actor) {
+    if (*actor && (!lane || !has_lanes(picture))) {
         (void)snprintf(step.who, sizeof(step.who), "%.11s", actor);
-        step.actor = 0;
+        step.actor = has_lanes(picture) ? -1 : 0;
     }
     draw_step(stdout, &step, move, has_lanes(picture) ? (unsigned)lanes_n : 1,
               picture->look);
@@ -340,12 +311,10 @@ static void draw_events(struct picture *picture)
     struct source *source;
     json_int_t last = 0, n = 0;
 
-    for (size_t i = 0; i < picture->n; i++) {
-        draw_on(&picture->sources[i]);
+    for (size_t i = 0; i < picture->n; i++)
         if (picture->sources[i].started_us < began_us)
             began_us = picture->sources[i].started_us;
-    }
-    for (; (source = first_of(picture)) != NULL; draw_on(source)) {
+    for (; (source = first_of(picture)) != NULL; go_on(source)) {
         json_int_t move = number_of(source->event, "move");
         char text[4] = "";
 
@@ -448,7 +417,7 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     for (size_t i = 0; i < n; i++) {
         picture.sources[i].path = paths[i];
         picture.sources[i].prefix = n > 1 ? prefixes[i] : "";
-        if (!read_all(&picture, &picture.sources[i]))
+        if (!begin(&picture, &picture.sources[i]))
             return fail_to_run("replay: %s", picture.sources[i].error.text);
     }
     draw_heads(&picture);
@@ -456,7 +425,11 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     for (size_t i = 0; i < n; i++) {
         struct source *source = &picture.sources[i];
 
-        if (source->verdict && !source->event)
+        bool is_drawn = !source->event;
+
+        while (source->event) /* behind --until, for the verdict */
+            go_on(source);
+        if (source->verdict && is_drawn)
             draw_end(source->verdict, look);
         (void)fflush(stdout);
         if (source->error.text[0])
