@@ -6,7 +6,7 @@
 #include "server/lab/explore/search.h"
 #include "tests/support/unit_test.h"
 
-#define MANY 20000 /* states, so that the table grows */
+#define MANY 20000 /* states */
 
 /* Both actors can make a step. */
 static const struct search_node both = {

@@ -292,9 +292,7 @@ static int explore_one(struct explore *explore)
     if (good && explore->json)
         (void)explore_tell_json(explore, true);
     else if (good)
-        explore_tell(explore);
-    if (good && explore_worst(explore) && !explore->json)
-        good = explore_draw_worst(explore, &error);
+        good = explore_tell(explore, &error);
     (void)fflush(stdout);
     if (!good)
         return fail_to_run("explore: %s", error.text);

@@ -68,12 +68,11 @@ const char *explore_verdict(const struct explore *explore);
  * were, and their seed. */
 const char *explore_extent(const struct explore *explore);
 
-void explore_tell(const struct explore *explore);
+/* And the worst, as it happens. False and a text. */
+bool explore_tell(const struct explore *explore, struct fail *error);
+
 /* DONE: the search is over. False: nobody reads it. */
 bool explore_tell_json(const struct explore *explore, bool done);
-
-/* The worst one, as it happens. False and a text. */
-bool explore_draw_worst(const struct explore *explore, struct fail *error);
 
 /* All locks that the stage plays, and whether each breaks as expected.h says: the
  * exit status. */

@@ -121,26 +121,6 @@ const char *explore_verdict(const struct explore *explore)
     return text;
 }
 
-bool explore_draw_worst(const struct explore *explore, struct fail *error)
-{
-    const struct search_found *found = explore_worst(explore);
-    static struct game game;
-    bool good;
-
-    good = game_open(&game, &explore->scene, stdout,
-                     explore->look | DRAW_NO_STATE);
-    if (good) {
-        putchar('\n');
-        game_draw(&game);
-        good = game_play(&game, found->moves, found->n);
-    }
-    if (good)
-        draw_verdict(stdout, &game.verdict, true, explore->look);
-    *error = game.error;
-    game_close(&game);
-    return good;
-}
-
 /* No fault but an oversale, and that after the end of a lease. */
 static bool has_outlived_only(const struct explore *explore)
 {
@@ -155,11 +135,14 @@ static bool has_outlived_only(const struct explore *explore)
     return false;
 }
 
-void explore_tell(const struct explore *explore)
+bool explore_tell(const struct explore *explore, struct fail *error)
 {
+    static struct game game;
+    const struct search_found *worst = explore_worst(explore);
     const struct search_result *result = &explore->result;
     uint64_t per_second =
         result->schedules * 1000 / (explore->ms ? explore->ms : 1);
+    bool good;
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore));
     printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
@@ -168,7 +151,7 @@ void explore_tell(const struct explore *explore)
         if (result->faults[i].is_found)
             printf("  %-16s '%s'\n", stage_fault_word(i),
                    search_text(&result->faults[i]));
-    if (explore_worst(explore))
+    if (worst)
         putchar('\n');
     if (has_outlived_only(explore)) {
         draw_say(stdout, explore->look,
@@ -188,6 +171,20 @@ void explore_tell(const struct explore *explore)
                  " a second\n",
                  result->schedules, explore_extent(explore), result->states,
                  per_second);
+    if (!worst)
+        return true;
+    good = game_open(&game, &explore->scene, stdout,
+                     explore->look | DRAW_NO_STATE);
+    if (good) {
+        putchar('\n');
+        game_draw(&game);
+        good = game_play(&game, worst->moves, worst->n);
+    }
+    if (good)
+        draw_verdict(stdout, &game.verdict, true, explore->look);
+    *error = game.error;
+    game_close(&game);
+    return good;
 }
 
 bool explore_tell_json(const struct explore *explore, bool done)

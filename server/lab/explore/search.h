@@ -114,7 +114,7 @@ struct search_seen {
 
 struct search_table {
     struct search_seen *places;
-    size_t n, room;
+    size_t n;
     const struct search_bounds *bounds;
 };
 

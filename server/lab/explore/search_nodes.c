@@ -128,42 +128,26 @@ bool search_is_end(const struct search_bounds *bounds,
 
 /* ---- states that were seen ---------------------------------------------- */
 
-static bool put(struct search_table *table, const struct search_seen *seen)
-{
-    size_t at = seen->state % table->room;
-
-    for (; table->places[at].state != 0; at = (at + 1) % table->room)
-        if (table->places[at].state == seen->state &&
-            search_is_as_free(table->bounds, &table->places[at].used,
-                              &seen->used))
-            return false;
-    table->places[at] = *seen;
-    table->n++;
-    return true;
-}
-
-static bool grow(struct search_table *table)
-{
-    struct search_table next = *table;
-
-    next.n = 0;
-    next.room = table->room ? 2 * table->room + 1 : 4099;
-    next.places = calloc(next.room, sizeof(*next.places));
-    if (!next.places)
-        return false;
-    for (size_t i = 0; i < table->room; i++)
-        if (table->places[i].state != 0)
-            (void)put(&next, &table->places[i]);
-    free(table->places);
-    *table = next;
-    return true;
-}
+/* It never grows: memory that nothing was written to costs nothing, and there are no more
+ * nodes than half of this. Without memory every state is new: that costs time, and loses
+ * nothing. */
+enum { PLACES = 2000003 };
 
 bool search_table_put(struct search_table *table,
                       const struct search_node *node)
 {
-    const struct search_seen seen = {node->state, node->used};
+    size_t at = node->state / 2 % PLACES; /* it is odd */
+    struct search_seen *seen;
 
-    /* Without memory every state is new: that costs time, and loses nothing. */
-    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
+    if (!table->places)
+        table->places = calloc(PLACES, sizeof(*table->places));
+    if (!table->places || table->n > PLACES / 2)
+        return true;
+    for (; (seen = &table->places[at])->state != 0; at = (at + 1) % PLACES)
+        if (seen->state == node->state &&
+            search_is_as_free(table->bounds, &seen->used, &node->used))
+            return false;
+    *seen = (struct search_seen){node->state, node->used};
+    table->n++;
+    return true;
 }
