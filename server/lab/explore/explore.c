@@ -40,12 +40,6 @@ static const char help[] =
 
 /* ---- what is asked ------------------------------------------------------ */
 
-const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
-#define ROW(bound, member, of_one, at_random, expected, moves, flag, troubles) \
-    {flag, troubles, of_one, at_random, expected},
-#include "server/lab/explore/bounds.inc"
-};
-
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg)
 {
@@ -63,7 +57,7 @@ bool explore_take_bound(struct explore *explore, const char *name,
     if (strcmp(name, "seed") == 0)
         return stage_options_number(name, arg, 1, INT64_MAX, &explore->seed);
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        if (strcmp(explore_bounds[i].flag, name) == 0)
+        if (strcmp(search_bound_rows[i].flag, name) == 0)
             value = &explore->bounds.most[i];
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, name) == 0) {
@@ -84,9 +78,9 @@ static void take_defaults(struct explore *explore)
     if (lock && explore->bounds.renewals == NOT_GIVEN &&
         dlock_textbook_is_file(lock) &&
         (dlock_strategy_find(lock)->capabilities & DLOCK_CAP_RENEW) != 0)
-        explore->bounds.renewals = explore_bounds[SEARCH_RENEWALS].expected;
+        explore->bounds.renewals = search_bound_rows[SEARCH_RENEWALS].expected;
     for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
-        const struct explore_bound *bound = &explore_bounds[i];
+        const struct search_bound_row *bound = &search_bound_rows[i];
         bool is_wider = !lock && bound->expected > bound->of_one;
 
         if (explore->bounds.most[i] == NOT_GIVEN)
@@ -121,7 +115,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     struct option *next = stage_options_add(flags);
 
     for (i = 0; i < SEARCH_BOUNDS_N; i++)
-        *next++ = (struct option){explore_bounds[i].flag, required_argument,
+        *next++ = (struct option){search_bound_rows[i].flag, required_argument,
                                   NULL, 'b'};
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == '?')

@@ -35,13 +35,6 @@ struct explore {
     const char *only;  /* rows whose name has it; NULL = all */
 };
 
-/* A bound, as bounds.txt has it; TROUBLES is "" if it is of none. */
-struct explore_bound {
-    const char *flag, *troubles;
-    unsigned of_one, at_random, expected;
-};
-extern const struct explore_bound explore_bounds[SEARCH_BOUNDS_N];
-
 /* Takes ARG, of the bound --NAME: "late", "moves". False: it is none. */
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg);

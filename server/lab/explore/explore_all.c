@@ -108,11 +108,11 @@ static void compare(const struct explore *explore,
     if (!explore->result.is_whole)
         (void)snprintf(lacks, sizeof(lacks), ", but not all was played");
     for (int i = 0; i < SEARCH_BOUNDS_N && !lacks[0]; i++)
-        if (explore->bounds.most[i] < explore_bounds[i].expected)
+        if (explore->bounds.most[i] < search_bound_rows[i].expected)
             (void)snprintf(lacks, sizeof(lacks),
                            " with --%s %u: %u is enough to tell",
-                           explore_bounds[i].flag, explore->bounds.most[i],
-                           explore_bounds[i].expected);
+                           search_bound_rows[i].flag, explore->bounds.most[i],
+                           search_bound_rows[i].expected);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const char *word = stage_fault_word(i);
         bool is_found = explore->result.faults[i].is_found;

@@ -31,10 +31,11 @@ static void tell_troubles(FILE *out, const struct explore *explore,
     for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
         unsigned most = explore->bounds.most[i];
 
-        if (!explore_bounds[i].troubles[0] || (most > 0) != are_some)
+        if (!search_bound_rows[i].troubles[0] || (most > 0) != are_some)
             continue;
         draw_say(out, explore->look, "%s", first);
-        draw_say(out, explore->look, "%u %s", most, explore_bounds[i].troubles);
+        draw_say(out, explore->look, "%u %s", most,
+                 search_bound_rows[i].troubles);
         first = ", ";
     }
 }
@@ -47,7 +48,7 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
     bool has_troubles = false;
 
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        has_troubles |= explore_bounds[i].troubles[0] && bounds->most[i] > 0;
+        has_troubles |= search_bound_rows[i].troubles[0] && bounds->most[i] > 0;
     draw_say(out, explore->look,
              "%u buyer%s, stock %" PRId64 ", wait-ms %" PRId64
              ", lease-ms %" PRId64 ";\n",
@@ -197,9 +198,10 @@ bool explore_tell_json(const struct explore *explore, bool done)
         (json_int_t)scene->wait_ms, "lease_ms", (json_int_t)scene->lease_ms);
 
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        (void)json_object_set_new(
-            bounds, i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
-            json_integer(explore->bounds.most[i]));
+        (void)json_object_set_new(bounds,
+                                  i == SEARCH_LOST ? "lost_replies"
+                                                   : search_bound_rows[i].flag,
+                                  json_integer(explore->bounds.most[i]));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found)
             (void)json_object_set_new(

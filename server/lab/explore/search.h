@@ -33,6 +33,13 @@ enum search_bound {
     SEARCH_BOUNDS_N
 };
 
+/* A bound, as bounds.txt has it; TROUBLES is "" if it is of none. */
+struct search_bound_row {
+    const char *moves, *flag, *troubles;
+    unsigned of_one, at_random, expected;
+};
+extern const struct search_bound_row search_bound_rows[SEARCH_BOUNDS_N];
+
 struct search_bounds {
     union {
         struct {

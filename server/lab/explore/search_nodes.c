@@ -31,9 +31,9 @@ static bool spend(const struct search_bounds *bounds, struct search_used *used,
     return ++used->of[kind] <= bounds->most[kind];
 }
 
-/* The moves of each bound. */
-static const char *const counted[] = {
-#define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
+const struct search_bound_row search_bound_rows[] = {
+#define ROW(bound, member, of_one, at_random, expected, moves, flag, troubles) \
+    {moves, flag, troubles, of_one, at_random, expected},
 #include "server/lab/explore/bounds.inc"
 };
 
@@ -61,7 +61,7 @@ static bool is_allowed(const struct search_bounds *bounds,
          (move.actor < 0 || !(node->inside & (1u << move.actor)))))
         return false;
     for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
-        if (strchr(counted[bound], move.kind) &&
+        if (strchr(search_bound_rows[bound].moves, move.kind) &&
             !(move.kind == '^' && move.actor < 0))
             return spend(bounds, used, (enum search_bound)bound);
     return true;

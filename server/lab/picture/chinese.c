@@ -30,7 +30,8 @@ static bool match(const char *pattern, const char *text, const char *parts[][2])
     }
 }
 
-void phrase_write(FILE *out, const struct phrase *phrase, const char *text)
+/* TEXT by the first that fits. */
+static void write_by(FILE *out, const struct phrase *phrase, const char *text)
 {
     const struct phrase *const all = phrase;
     const char *parts[STARS_MAX][2];
@@ -52,29 +53,33 @@ void phrase_write(FILE *out, const struct phrase *phrase, const char *text)
         star = parts[*++at - '1'];
         (void)snprintf(part, sizeof(part), "%.*s", (int)(star[1] - star[0]),
                        star[0]);
-        phrase_write(out, all, part);
+        write_by(out, all, part);
     }
 }
 
-void translate(char text[], size_t size, unsigned look)
+void phrase_put(const struct phrase *all, char text[], size_t size)
 {
-    char english[PART_BYTES];
+    char before[PART_BYTES];
     size_t n, lines_n = 0;
     FILE *out;
 
-    if (!(look & DRAW_CHINESE))
-        return;
-    (void)snprintf(english, sizeof(english), "%s", text);
-    for (n = strlen(english); n > 0 && english[n - 1] == '\n'; lines_n++)
-        english[--n] = '\0';
+    (void)snprintf(before, sizeof(before), "%s", text);
+    for (n = strlen(before); n > 0 && before[n - 1] == '\n'; lines_n++)
+        before[--n] = '\0';
     out = fmemopen(text, size - 1, "w");
     if (!out)
         return;
     memset(text, 0, size); /* fmemopen() ends no text that fills all of it */
-    phrase_write(out, phrases, english);
+    write_by(out, all, before);
     while (lines_n-- > 0)
         fputc('\n', out);
     (void)fclose(out);
+}
+
+void translate(char text[], size_t size, unsigned look)
+{
+    if (look & DRAW_CHINESE)
+        phrase_put(phrases, text, size);
 }
 
 /* A paragraph of a comment, in as many lines as its phrase has parts. */

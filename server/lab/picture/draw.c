@@ -106,13 +106,6 @@ void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
     fprintf(out, "%s\n", tint(look, PLAIN));
 }
 
-void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
-{
-    static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
-
-    draw_names(out, names, scene->buyers, look);
-}
-
 /* The deed of the script called NAME, as replies.txt has it; "" = another one. */
 static const char *deed_of(const char *name, const char *sent)
 {
@@ -139,17 +132,13 @@ void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
     bool is_late = strncmp(step->name, "late ", 5) == 0;
     const char *deed = deed_of(step->name + (is_late ? 5 : 0), step->sent);
-    char reply[REPLY_BYTES], told[2 * REPLY_BYTES];
-    FILE *out = NULL;
+    bool has_deed = *deed && strchr("-0123456789", step->reply[0]);
+    char reply[REPLY_BYTES + 16];
 
-    (void)snprintf(reply, sizeof(reply), "%s", step->reply);
-    if (*deed && strchr("-0123456789", step->reply[0]))
-        out = fmemopen(reply, sizeof(reply), "w");
-    if (out) {
-        (void)snprintf(told, sizeof(told), "%s %s", deed, step->reply);
-        phrase_write(out, replies, told);
-        (void)fclose(out);
-    }
+    (void)snprintf(reply, sizeof(reply), "%s%s%s", has_deed ? deed : "",
+                   has_deed ? " " : "", step->reply);
+    if (has_deed)
+        phrase_put(replies, reply, sizeof(reply));
     if (step->name[0] == '\0')
         (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else

@@ -48,9 +48,6 @@ void draw_paragraph(FILE *out, unsigned look, const char *label,
                     const char *text);
 
 /* The head of the columns. */
-void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
-
-/* The same for names of one's own. */
 void draw_names(FILE *out, const char *const names[], unsigned n,
                 unsigned look);
 
@@ -120,9 +117,9 @@ struct phrase {
     const char *pattern, *words;
 };
 
-/* Writes TEXT by the first that fits of PHRASES, which end with a NULL; as it is if none
- * does. */
-void phrase_write(FILE *out, const struct phrase *phrases, const char *text);
+/* Puts TEXT into the words of the first that fits of PHRASES, which end with a NULL; it
+ * stays as it is if none does. Newlines at its end stay. */
+void phrase_put(const struct phrase *phrases, char text[], size_t size);
 
 /* Puts the English TEXT into the language of LOOK. What has no phrase, like a command,
  * stays. */

@@ -57,10 +57,12 @@ static void draw_state_of(struct game *game)
 /* All of the state is drawn, because nothing of it stands right above. */
 void game_draw(struct game *game)
 {
+    static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
+
     if (!game->out)
         return;
     game->state[0] = '\0';
-    draw_head(game->out, game->scene, game->look);
+    draw_names(game->out, names, game->scene->buyers, game->look);
     draw_state_of(game);
 }
 

@@ -88,7 +88,7 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
 /* The game for programs: draw_json(), "lock" and "schedule". */
 json_t *game_json(const struct game *game, unsigned look);
 
-/* ---- files (save.c, svg.c) ----------------------------------------------------- */
+/* ---- files (save.c) ------------------------------------------------------------ */
 
 /* A game as a timeline (server/lab/timeline/); as a picture for a slide or a post: SVG, light
  * or dark as its reader is. */
