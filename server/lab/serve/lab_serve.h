@@ -45,8 +45,7 @@ bool visitors_open(struct fail *error);
 
 /* Starts `stockade ARGS...`, up to a NULL, in a folder of its own, where TEXT, if it is
  * not NULL, is the file VISITORS_LOCK. Into ID its name, and into *ANSWER its first line,
- * to be freed; of VISITORS_BROKEN NULL, or a line that says why, of its output or of its
- * standard error. If all places are taken,
+ * to be freed; of VISITORS_BROKEN NULL, or a line that says why. If all places are taken,
  * the game that was unused for the longest time makes room, after VISITORS_UNUSED_S:
  * browsers that are killed say no goodbye, and a page whose game has ended plays the same
  * moves in a new one. */

@@ -2,7 +2,6 @@
 #include "server/lab/serve/lab_serve.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -21,15 +20,13 @@
 
 enum { ANSWER_S = 60 }; /* a hint takes half of it at most */
 
-#define COMPLAINT "complaint" /* a game's standard error */
-
 /* One game. */
 struct visitor {
     uint64_t used_ms; /* 0 = never */
     bool is_run;
-    pid_t pid;                  /* 0 = no process */
-    FILE *lines;                /* its input and output, to be read from */
-    bool is_busy;               /* a call has it: it has one conversation */
+    pid_t pid;    /* 0 = no process */
+    FILE *lines;  /* all that it says; what it is told goes there as well */
+    bool is_busy; /* a call has it: it has one conversation */
     char id[VISITORS_ID_BYTES]; /* "" = free */
 };
 
@@ -64,9 +61,7 @@ static _Noreturn void become(const char *place, int line, char *const args[])
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (chdir(place) == 0 && dup2(line, STDIN_FILENO) >= 0 &&
-        dup2(line, STDOUT_FILENO) >= 0 &&
-        dup2(open(COMPLAINT, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
-             STDERR_FILENO) >= 0)
+        dup2(line, STDOUT_FILENO) >= 0 && dup2(line, STDERR_FILENO) >= 0)
         (void)execv("/proc/self/exe", args);
     _exit(127);
 }
@@ -112,36 +107,21 @@ static void stop(struct visitor *visitor)
     folder_remove(place);
 }
 
-/* A line without its end, to be freed. NULL: there came none in time. */
-static char *read_line(FILE *lines)
-{
-    char *text = NULL;
-    size_t room = 0;
-    ssize_t n = getline(&text, &room, lines);
-
-    if (n > 0 && text[n - 1] == '\n') {
-        text[n - 1] = '\0';
-        return text;
-    }
-    free(text);
-    return NULL;
-}
-
-/* What VISITOR says next, be it on standard error. True: it is an answer. */
+/* Into *ANSWER the next line, without its end, to be freed; NULL: there came none in time.
+ * False: it is no answer, but a complaint. */
 static bool listen_to(const struct visitor *visitor, char **answer)
 {
-    char path[PATH_MAX];
-    FILE *complaint;
+    size_t room = 0;
+    ssize_t n;
 
-    *answer = read_line(visitor->lines);
-    if (*answer)
-        return true;
-    name_place(visitor, "/" COMPLAINT, path);
-    complaint = fopen(path, "re");
-    if (complaint) {
-        *answer = read_line(complaint);
-        (void)fclose(complaint);
+    *answer = NULL;
+    n = getline(answer, &room, visitor->lines);
+    if (n > 0 && (*answer)[n - 1] == '\n') {
+        (*answer)[n - 1] = '\0';
+        return (*answer)[0] == '{';
     }
+    free(*answer);
+    *answer = NULL;
     return false;
 }
 

@@ -161,51 +161,42 @@ static void flush(struct timeline_live *live)
     live->is_broken |= ftell(live->file) > BYTES_MAX;
 }
 
-/* All that is in the ring, and how many are missing. */
-static void drain(struct timeline_live *live)
-{
-    struct timeline_event event, dropped = {.dropped = 0};
-    uint64_t dropped_n;
-    bool has_one;
-
-    for (;;) {
-        (void)pthread_mutex_lock(&live->mutex);
-        has_one = live->tail < live->head;
-        if (has_one)
-            event = live->ring[live->tail++ % QUEUE_MAX];
-        (void)pthread_mutex_unlock(&live->mutex);
-        if (!has_one)
-            break;
-        if (live->is_broken) {
-            atomic_fetch_add(&live->dropped, 1);
-            continue;
-        }
-        timeline_write_event(live->file, &event);
-        live->events++;
-    }
-    dropped_n = atomic_load(&live->dropped);
-    dropped.dropped = dropped_n - live->told;
-    dropped.step.at_us = clock_us() - live->began_us;
-    if (dropped.dropped > 0 && live->told == 0)
-        log_warn("timeline",
-                 "file=%s error=\"steps are dropped: the disk or the machine "
-                 "is too slow, or the file has 1 GiB\"",
-                 live->path);
-    live->told = dropped_n;
-    if (dropped.dropped > 0 && !live->is_broken)
-        timeline_write_event(live->file, &dropped);
-    flush(live);
-}
-
+/* Now and then: all that is in the ring, and how many are missing. */
 static void *writer_main(void *arg)
 {
     struct timeline_live *live = arg;
-    bool closing;
+    struct timeline_event event, gap = {.dropped = 0};
+    bool closing, has_one;
+    uint64_t dropped;
 
     do {
         clock_sleep_ms(WRITE_EVERY_MS);
         closing = atomic_load(&live->closing);
-        drain(live);
+        do {
+            (void)pthread_mutex_lock(&live->mutex);
+            has_one = live->tail < live->head;
+            if (has_one)
+                event = live->ring[live->tail++ % QUEUE_MAX];
+            (void)pthread_mutex_unlock(&live->mutex);
+            if (has_one && live->is_broken) {
+                atomic_fetch_add(&live->dropped, 1);
+            } else if (has_one) {
+                timeline_write_event(live->file, &event);
+                live->events++;
+            }
+        } while (has_one);
+        dropped = atomic_load(&live->dropped);
+        gap.dropped = dropped - live->told;
+        gap.step.at_us = clock_us() - live->began_us;
+        if (gap.dropped > 0 && live->told == 0)
+            log_warn("timeline",
+                     "file=%s error=\"steps are dropped: the disk or the "
+                     "machine is too slow, or the file has 1 GiB\"",
+                     live->path);
+        live->told = dropped;
+        if (gap.dropped > 0 && !live->is_broken)
+            timeline_write_event(live->file, &gap);
+        flush(live);
     } while (!closing);
     return NULL;
 }
