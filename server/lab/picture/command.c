@@ -46,6 +46,13 @@ static void write_word(struct command *command, const char *format, ...)
     command->column += fprintf(command->out, "%s", at);
 }
 
+static void write_flag(struct command *command, const char *name, int64_t value,
+                       int64_t preset)
+{
+    if (value > 0 && value != preset)
+        write_word(command, "--%s %" PRId64, name, value);
+}
+
 /* The settings of a role besides its program: ":user=5:key=k". */
 static size_t list_settings(const struct stage_role *role, char text[],
                             size_t size)
@@ -75,8 +82,7 @@ void command_replay(FILE *out, const struct stage_scene *scene,
 
     write_word(&command, "%s replay", draw_program());
 #define ROW(member, least, most, preset, flag)                                 \
-    if (scene->member > 0 && scene->member != (preset))                        \
-        write_word(&command, "--%s %" PRId64, flag, (int64_t)scene->member);
+    write_flag(&command, flag, scene->member, preset);
 #include "server/lab/stage/numbers.inc"
     if (scene->lock_per == LOCK_PER_USER)
         write_word(&command, "--lock-per user");

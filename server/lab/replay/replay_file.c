@@ -66,7 +66,6 @@ static void make_all_plain(json_t *value)
 {
     const char *name;
     json_t *each;
-    size_t i;
 
     if (json_is_string(value)) {
         char *text = strdup(json_string_value(value));
@@ -74,8 +73,12 @@ static void make_all_plain(json_t *value)
         (void)json_string_set(value, text ? make_plain(text) : "");
         free(text);
     }
-    json_array_foreach(value, i, each) make_all_plain(each);
-    json_object_foreach(value, name, each) make_all_plain(each);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        make_all_plain(json_array_get(value, i));
+    json_object_foreach(value, name, each)
+    {
+        make_all_plain(each);
+    }
 }
 
 /* The next line. NULL: there is none, and source->error says why. */
@@ -273,7 +276,7 @@ static void draw_event(const struct picture *picture,
     char actor[LANE_BYTES];
 
     lane = lane_of(picture, source, text_of(event, "actor"), actor);
-    step.actor = lane ? (signed char)json_integer_value(lane) : -1;
+    step.actor = (signed char)(lane ? json_integer_value(lane) : -1);
     (void)snprintf(step.who, sizeof(step.who), "%s", text_of(event, "part"));
     (void)snprintf(step.name, sizeof(step.name), "%s", text_of(event, "step"));
     (void)snprintf(step.sent, sizeof(step.sent), "%s", text_of(event, "sent"));
@@ -408,7 +411,6 @@ static int status_of(const struct source *source)
 
 int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 {
-    static const char *const prefixes[REPLAY_FILES_MAX] = {"1:", "2:"};
     static struct picture picture;
     int status = 0;
 
@@ -416,7 +418,7 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
         .n = n, .until = until, .lanes = json_object(), .look = look};
     for (size_t i = 0; i < n; i++) {
         picture.sources[i].path = paths[i];
-        picture.sources[i].prefix = n > 1 ? prefixes[i] : "";
+        picture.sources[i].prefix = n == 1 ? "" : i == 0 ? "1:" : "2:";
         if (!begin(&picture, &picture.sources[i]))
             return fail_to_run("replay: %s", picture.sources[i].error.text);
     }

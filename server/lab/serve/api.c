@@ -340,9 +340,10 @@ struct api_reply api_call(const char *method, const char *path,
         return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
                                     "experiments", tell_experiments(), "stops",
                                     tell_stops(), "faults", faults()));
+    if (is_game && strcmp(method, "DELETE") == 0 && visitors_end(id))
+        return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
-        return visitors_end(id) ? (struct api_reply){.status = 204}
-                                : tell(VISITORS_NONE, NULL, id);
+        return tell(VISITORS_NONE, NULL, id);
     for (size_t i = 0; i < BEGINNINGS_N; i++)
         is_beginning |= strcmp(path, beginnings[i].path) == 0;
     if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))

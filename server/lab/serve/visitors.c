@@ -18,16 +18,20 @@
 #include "server/base/clock.h"
 #include "server/lab/servers/folder.h"
 
-enum { ANSWER_S = 60 }; /* a hint takes half of it at most */
+enum {
+    ANSWER_S = 60, /* a hint takes half of it at most */
+    UNUSED_MS = VISITORS_UNUSED_S * 1000,
+    RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
+};
 
 /* One game. */
 struct visitor {
     uint64_t used_ms; /* 0 = never */
-    bool is_run;
-    pid_t pid;    /* 0 = no process */
-    FILE *lines;  /* all that it says; what it is told goes there as well */
-    bool is_busy; /* a call has it: it has one conversation */
+    FILE *lines;      /* all that it says; what it is told goes there as well */
+    pid_t pid;        /* 0 = no process */
     char id[VISITORS_ID_BYTES]; /* "" = free */
+    bool is_run;
+    bool is_busy; /* a call has it: it has one conversation */
 };
 
 static struct visitor visitors[VISITORS_MAX];
@@ -143,10 +147,8 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
         struct visitor *each = &visitors[i];
         int64_t unused_ms = (int64_t)(now_ms - each->used_ms);
 
-        runs += each->id[0] && each->is_run &&
-                unused_ms <= 1000 * VISITORS_RUN_UNUSED_S;
-        if (!each->is_busy &&
-            (!each->id[0] || unused_ms > 1000 * VISITORS_UNUSED_S) &&
+        runs += each->id[0] && each->is_run && unused_ms <= RUN_UNUSED_MS;
+        if (!each->is_busy && (!each->id[0] || unused_ms > UNUSED_MS) &&
             (!place || each->used_ms < place->used_ms))
             place = each;
     }

@@ -233,14 +233,14 @@ struct timeline_live *timeline_live_open(const struct config *config,
     struct timeline_live *live = calloc(1, sizeof(*live));
     const char *path = config->lab_timeline;
     struct stat about;
-    int why = live ? 0 : errno;
+    int why = ENOMEM;
 
     /* A pipe that nobody reads would keep the instance from its beginning, or its end. */
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+    if (live && stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         why = EINVAL;
-    if (why == 0 && !(live->file = fopen(path, "we")))
+    else if (live && !(live->file = fopen(path, "we")))
         why = errno;
-    if (why == 0) {
+    if (live && live->file) {
         (void)pthread_mutex_init(&live->mutex, NULL);
         live->path = path;
         live->began_us = clock_us();
@@ -248,13 +248,12 @@ struct timeline_live *timeline_live_open(const struct config *config,
         why = fflush(live->file) != 0
                   ? errno
                   : pthread_create(&live->thread, NULL, writer_main, live);
-    }
-    if (why == 0) {
-        (void)pthread_setname_np(live->thread, "timeline");
-        return live;
-    }
-    if (live && live->file)
+        if (why == 0) {
+            (void)pthread_setname_np(live->thread, "timeline");
+            return live;
+        }
         (void)fclose(live->file);
+    }
     free(live);
     (void)fail_with(error, "%s: %s", path,
                     why == EINVAL ? "not a regular file" : strerror(why));
