@@ -138,12 +138,21 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
     /* Those that are nearly due are taken along, so that leases of about the same
      * age stay together from then on. */
     uint64_t soon = now + client->watchdog_lease_ms / 20;
+    uint64_t end_ms;
     struct dlock_due *due = TAILQ_FIRST(&pass->queue), *next;
 
     pass->n = pass->renewed_n = 0;
     pass->limit_ms = now + client->wire.command_timeout_ms;
     if (due == NULL || due->at > now)
         return false;
+    /* A lease that still runs, in the pass or not, must not end before the pass does,
+     * because its holder must hear of that in time. */
+    for (next = due; next != NULL && next->at < pass->limit_ms;
+         next = TAILQ_NEXT(next, link)) {
+        end_ms = ((struct dlock_hold *)next)->deadline_ms;
+        if (end_ms > now && end_ms < pass->limit_ms)
+            pass->limit_ms = end_ms;
+    }
     for (; due != NULL && due->at <= soon && pass->n < DLOCK_PASS_MAX;
          due = next) {
         struct dlock_hold *each = (struct dlock_hold *)due;
@@ -163,10 +172,6 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
             *each->renew = (struct dlock_renew){.name = each->name,
                                                 .owner = each->owner,
                                                 .number = dlock_number(client)};
-            /* The pass must not take longer than a lease that still runs, because
-             * its holder must hear of its end in time. */
-            if (each->deadline_ms > now && each->deadline_ms < pass->limit_ms)
-                pass->limit_ms = each->deadline_ms;
         } else if (each->state != LIVE || each->deadline_ms <= now) {
             each->loss = each->state == LIVE && each->stop_ms > now
                              ? DLOCK_LOSS_UNREACHABLE

@@ -48,6 +48,26 @@ LOCK_TEST(test_of_many_only_the_first_wait_for_a_silent_server)
     assert_int_equal(step_log_count(&rig.log, "eval-renew"), DLOCK_PASS_MAX);
 }
 
+/* Of "k", which has been held too long, the lease ends while the server is asked about
+ * another one, whose lease has time. */
+LOCK_TEST(test_a_pass_ends_with_the_lease_of_who_is_not_in_it)
+{
+    enum { LEASE_MS = 6000, LATER_MS = 2500 };
+    const struct dlock_terms terms = {.max_hold_ms = 1};
+    struct lock_single party =
+        lock_single_open_by("redisson", LEASE_MS, LOCK_RIG_LONG_MS);
+    struct dlock_grant grant;
+
+    assert_ok(dlock_acquire(party.session, "k", &terms, &grant, NULL));
+    lock_rig_sleep_ms(LATER_MS);
+    assert_ok(lock_single_take_name(&party, "other", 0));
+    redis_server_pause(rig.server);
+    assert_int_equal(lock_rig_await_lost(1), DLOCK_LOSS_OVERHELD);
+    assert_true(dlock_remaining_ms(party.session, &party.grant) > 0);
+    redis_server_resume(rig.server);
+    lock_single_close(&party);
+}
+
 static const struct lock_story stories[] = {
     {"it was held too long", "redisson",
      "watchdog lease; clock; a takes max=lease+400; b takes wait=long; "
