@@ -239,7 +239,7 @@ static const struct store_story stories[] = {
          "a becomes expired over=0..30000; left 10 held=0; expired 1; "
          "a cancels -> order-expired; a pays p -> order-expired; "
          "a pays p -> order-expired again; a is expired late=1 latest=p; "
-         "audit expired=1 cancelled=0; b buys 3"},
+         "audit expired=1 cancelled=0; b buys 3 -> later=a"},
     /* Nobody else has told the committer that there is a hold. */
     {"expired, of the naive way",
      "put units=10 pay=1; write 9; a inserts 1; clock 1000; "

@@ -9,7 +9,7 @@ static const struct store_story stories[] = {
     {"it checks what textbooks check",
      "put units=5 limit=3; put of=2 units=1 ends=1; a looks 2 key=key; "
      "write 3; a inserts; b looks 2 key=key -> again; "
-     "b looks 1 key=key -> key-reused; b looks 2 -> limit; "
+     "b looks 1 key=key -> key-reused; b looks 2 -> limit; b looks 1; "
      "b looks 4 user=2 -> sold-out stock=3; b looks 0 user=2 -> range; "
      "b looks 1 of=9 user=2 -> no-product; b looks 1 of=2 user=2 -> ended; "
      "left 3"},

@@ -262,15 +262,19 @@ static void ask(struct store_order *order, const struct words *words)
 static void expect_order(const struct words *then,
                          const struct store_order *order)
 {
-    const char *same = value(then, "same");
+    const char *same = value(then, "same"), *later = value(then, "later");
 
+    if (later &&
+        order->pay_until_ms <= play.orders[later[0] - 'a'].pay_until_ms)
+        wrong("to be paid", "not later");
     if (has(then, "again") != order->replayed)
         wrong("replayed", order->replayed ? "again" : "not again");
     if (same && strcmp(play.orders[same[0] - 'a'].id, order->id) != 0)
         wrong("id", order->id);
     expect_text(then, "latest", order->late_payment);
     expect_text(then, "payment", order->payment);
-    EXPECT_FIELDS(then, order, order_fields, " same latest payment stock ");
+    EXPECT_FIELDS(then, order, order_fields,
+                  " same later latest payment stock ");
 }
 
 /* "is" and "becomes". */

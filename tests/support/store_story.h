@@ -6,7 +6,8 @@
  *   [WHO] VERB words [-> STATUS words]
  *
  * STATUS is one of store.h in small letters ("sold-out"), ok where none is named, with
- * "again" behind it of what was there before. Other words behind the arrow are numbers
+ * "again" behind it of what was there before, same=ORDER of one with its id, and later=ORDER
+ * of one that may be paid later. Other words behind the arrow are numbers
  * of what came of it, by the tables in store_story.c: "-> price=5 number=1..2"; "max" is
  * STORE_NUMBER_MAX, and there are "max+1" and "max-10".
  *
