@@ -227,28 +227,6 @@ STORE_OWN_TEST(test_more_than_a_filter_takes)
     store_rig_expect_sound(rig);
 }
 
-static clock_t cpu_of(struct filter *filter, int64_t users)
-{
-    struct store_order order = {.product_id = 1};
-    clock_t begin = clock();
-
-    for (int64_t i = 1; i < FILTER; i++) {
-        order.user_id = i % users;
-        filter_sold(filter, &order);
-    }
-    return clock() - begin;
-}
-
-/* A user who orders all has as many entries as there are buckets. */
-STORE_OWN_TEST(test_orders_of_one_user_are_no_slower)
-{
-    struct filter one = {.next = 1}, many = {.next = 1};
-
-    assert_true(cpu_of(&one, 1) < 2 * cpu_of(&many, FILTER));
-    filter_release(&one);
-    filter_release(&many);
-}
-
 /* The last one is over, and there is none for these. */
 STORE_OWN_TEST(test_more_orders_than_filters)
 {
