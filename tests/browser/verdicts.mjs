@@ -1,17 +1,13 @@
-// Goal: the page says of experiments what `stockade lab run` says of them: those of
-// steps by their schedules, with the fix beside them, each that has a move or a goal which
-// none before it has; and of load, which take their time, one of each group. With LAB_ALL=1
-// all of both. (lab.t runs all of them, and the page hears from the same server.)
+// Goal: the page says of experiments of steps what `stockade lab run` says of them: by
+// their schedules, with the fix beside them, each that has a move or a goal which none
+// before it has; with LAB_ALL=1 all of them. (lab.t runs all of them, and the page hears
+// from the same server. Those of load: load.mjs.)
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-import { BINARY, WAIT_MS, api, at, says, test } from './page.mjs';
-
-const RUN_MS = 600_000; // others run loads before us
-const BUSY = { allow: /429/ };
-const REPRESENTATIVES = ['06w', '14w', '20']; // an order of the dead, a lock that is renewed for ever, numbers; load.mjs has a crowd
+import { BINARY, api, at, says, test } from './page.mjs';
 
 const OTHER_MOVES = ['23']; // its fix is a server that dies in place of one that forgets: by the same moves it breaks
 
@@ -20,7 +16,6 @@ const seen = new Set();
 const hasNews = ({ plays: [{ schedule, goal }] }) => [...schedule.split(' '), ...goal].filter((each) => !seen.has(each) && seen.add(each)).length;
 const steps = experiments.filter((each) => each.kind === 'steps' && (hasNews(each) || process.env.LAB_ALL));
 assert.ok(steps.length > 10);
-const loads = experiments.filter((each) => each.kind === 'load' && (process.env.LAB_ALL || REPRESENTATIVES.includes(each.id)));
 const { stdout } = await promisify(execFile)(BINARY, ['lab', 'run', '--json', ...steps.map((each) => each.id)], { maxBuffer: 1 << 28 });
 const ran = new Map(stdout.trim().split('\n').map(JSON.parse).map((each) => [each.id, each]));
 
@@ -56,28 +51,4 @@ for (let part = 0; part < PARTS; part += 1) {
     for (const each of steps.filter((_, i) => i % PARTS === part)) await expectAsRun(page, each).catch((error) => wrong.push(`${each.id}: ${error}`));
     assert.deepEqual(wrong, []);
   });
-}
-
-for (const { id, plays } of loads) {
-  test(`${id}, under load`, async (page) => {
-    const told = []; // the last answer of each side
-    page.on('response', async (reply) => {
-      const answer = reply.url().includes('/api/lab/games/') && reply.status() === 200 && await reply.json().catch(() => null);
-      if (answer?.done) told.push(answer);
-    });
-    await page.goto(`/lab#load=${id}`);
-    await page.locator('#load-run').click();
-    await page.locator('#load-end').waitFor();
-    await page.locator('#load-run').waitFor({ timeout: RUN_MS });
-    for (let i = 0; i < WAIT_MS / 50 && told.length < plays.length; i += 1) await page.waitForTimeout(50); // the page may have read it before
-    for (const [i, { lock, goal }] of plays.entries()) {
-      const run = told[i];
-      const place = page.locator(`#run-${i ? 'right' : 'left'} .answer`);
-      const said = await place.textContent();
-      assert.ok(run?.as_told, `${lock}: as told, ${JSON.stringify({ ...run, samples: 0 })}`);
-      for (const each of goal) assert.ok(run.faults.includes(each), `${lock}: ${each}`);
-      assert.equal(await place.getAttribute('data-answer'), run.faults.length ? 'breaks' : run.said ? 'unknown' : 'holds');
-      assert.equal(said, `${run.faults.length ? `Broken: ${inWords(run.faults)}.` : 'Nothing broke.'} By the ledger ${run.sold} sold, ${run.stock} left.${run.said ?? ''}`);
-    }
-  }, BUSY);
 }
