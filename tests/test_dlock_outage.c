@@ -77,8 +77,9 @@ static const struct lock_story stories[] = {
     /* SIGPIPE would end the test program: none of these may raise it. It has lost its
      * data, and so have we the lock. */
     {"the server is away, and comes back", "fenced",
-     "server kill; a takes -> unreachable; server restart; a takes; "
-     "server kill; a gives -> unreachable; server restart; a gives -> lost; "
+     "commands timeout; server kill; a takes -> unreachable; server restart; "
+     "a takes; server kill; a gives -> unreachable; server restart; a gives -> "
+     "lost; "
      "a takes; a gives"},
     /* Found out before sending. */
     {"a restart while we were idle is no lost reply",
