@@ -1,9 +1,5 @@
--- Waits, followed from a lock on to keys that it finds on its way: one server has all
--- of them.
---
--- A right that is lacking is told by ask(), which stands in another part before.
---
--- A waiter has told it under its own owner id, see look.lua: a hash of
+-- Waits, followed from a lock on to keys that it finds on its way: one server has all of
+-- them. A waiter has told it under its own owner id, see look.lua: a hash of
 --
 --   name    the lock
 --   number  of the wait: another wait has another one
@@ -47,10 +43,8 @@ local function wait_of(owner)
     end
 end
 
--- From the waiters in CHAIN, the last of which waits for LOCK, to one that does not
--- wait, or that is in the chain already. Returns the place of that one in the
--- chain, if there is a cycle, and the owner that it ended with, if the lock is
--- held.
+-- From the waiters in CHAIN, the last of which waits for LOCK, to one that does not wait, or
+-- that is in the chain already: returns its place there, and the owner that it ended with.
 local function follow(chain, lock)
     local place = {}
     for i, wait in ipairs(chain) do
@@ -71,9 +65,8 @@ local function follow(chain, lock)
     end
 end
 
--- Whether all in the cycle, but ME, have been in the waits that it is made of after
--- FIRST, when it was seen first: each has told its wait again, having been answered
--- after FIRST. A command that arrives late does not have that answer.
+-- Whether all in the cycle, but ME, have told their waits again, having been answered after
+-- FIRST, when it was seen first. A command that arrives late does not have that answer.
 local function is_sure(chain, from, me, first)
     for i = from, #chain do
         local wait = chain[i]

@@ -12,31 +12,28 @@
 --           {0, ms}             somebody else's for that long; -1 = for ever
 --           {-1}                a late copy of an attempt that is long over
 --
--- A script runs alone: nobody gets in between its lines. That is why "look,
--- then write" is right here and wrong when a client does it in two commands.
+-- A script runs alone: that is why "look, then write" is right here, and wrong when a
+-- client does it in two commands.
 
 local lock, fence = KEYS[1], KEYS[3]
 local owner, lease = ARGV[1], tonumber(ARGV[2])
 local attempt, holds = tonumber(ARGV[3]), tonumber(ARGV[4])
 local label = ARGV[#ARGV]
 
--- An old command that was stuck in some buffer. Granting it would lock for
--- somebody who has gone home.
+-- Stuck in some buffer: granting it would lock for somebody who has gone home.
 if is_late(attempt) then
     return {-1}
 end
 
--- Tokens may only rise. The counter ends soon after its last use, or every name
--- ever locked would leave one behind; and it is gone when this server has lost
--- its data. Then the next one begins with the time in microseconds. A grant takes
--- longer than one of these, so the old count is behind that by now. The floor is
--- the last token that the guarded resource has seen: it counts if the clock was
--- set back meanwhile. A server that comes back from an old copy of its data, and a
--- replica that takes over, have missed the last grants: so each token is the time,
--- or the one after the last. Not where several servers count, because they would
--- not agree: there the highest goes to enough of them (quorum.c). At 2^53, which the
--- time comes to in the year 2255, numbers cannot be told from the next one any
--- more: better no lock than a token that comes twice.
+-- Tokens may only rise. The counter ends soon after its last use, or with this server's
+-- data, and the next one begins with the time in microseconds: a grant takes longer than
+-- one of these, so the old count is behind that by now. The floor, the last token that the
+-- guarded resource has seen, counts if the clock was set back meanwhile. A server that
+-- comes back from an old copy of its data, and a replica that takes over, have missed the
+-- last grants: so each token is the time, or the one after the last. Not where several
+-- servers count, because they would not agree: there the highest goes to enough of them
+-- (quorum.c). From 2^53 on, in the year 2255, numbers cannot be told from the next one:
+-- better no lock than a token that comes twice.
 local function next_token()
     if not fence then
         return 0
@@ -74,9 +71,8 @@ if redis.call('hexists', lock, owner) == 0 then
     return {0, redis.call('pttl', lock)}
 end
 
--- Ours already, and a newer command has been here: an old one again. Or it
--- was this very one, and only its reply got lost: then the answer is the same
--- once more. If it began anew, the caller has to hear of that from the copy.
+-- Ours already, and a newer command has been here: an old one again. Or it was this very
+-- one, and only its reply got lost: then the answer is the same once more.
 local last = tonumber(redis.call('hget', lock, 'attempt'))
 if attempt < last then
     return {-1}
@@ -86,15 +82,13 @@ if attempt == last then
             tonumber(redis.call('hget', lock, 'token'))}
 end
 
--- The caller says how many holds it knows to have; with this one it has one
--- more. We do not count by ourselves: an earlier command may have been given up
--- as "don't know", a release may never have arrived. Each would leave a hold
--- that nobody releases and that every later re-entry renews.
+-- The caller says how many holds it knows to have. We do not count by ourselves: an earlier
+-- command may have been given up as "don't know", a release may never have arrived. Each
+-- would leave a hold that nobody releases and that every later re-entry renews.
 holds = holds + 1
 
--- The caller knows of no hold: this one begins anew, as behind a release, which
--- may have been given up as "don't know". A token must not come twice. Or it came in
--- without one, and wants one now: no token would mean no fence.
+-- The caller knows of no hold: this one begins anew, as behind a release; a token must not
+-- come twice. Or it came in without one, and wants one now: no token would mean no fence.
 local token = tonumber(redis.call('hget', lock, 'token'))
 if holds == 1 then
     token = begin()
@@ -106,8 +100,7 @@ else
     redis.call('hset', lock, owner, holds, 'attempt', ARGV[3])
 end
 
--- Coming in again may lengthen the lease, never shorten it: the outer holder
--- counts on its own.
+-- Never shorter: the outer holder counts on its own lease.
 if redis.call('pttl', lock) < lease then
     redis.call('pexpire', lock, lease)
 end

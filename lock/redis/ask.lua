@@ -1,9 +1,6 @@
--- Before a script that writes: a right that this user of the server lacks has to be
--- found out before the first write, since a script that is refused later has been
--- carried out by half. Before version 7 a server cannot be asked.
---
--- The server takes the keys and channels of COMMAND from its arguments, and reads on
--- where there are none: so each needs what it begins with.
+-- A right that this user of the server lacks has to be found out before the first write,
+-- since a script that is refused later has been carried out by half. Before version 7 a
+-- server cannot be asked. It takes the keys and channels of COMMAND from its arguments.
 
 local function ask(command, ...)
     if redis.acl_check_cmd and not redis.acl_check_cmd(command, ...) then

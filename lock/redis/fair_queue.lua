@@ -5,10 +5,9 @@
 --                       beats: owner -> until when it counts as alive; if that
 --                              is no whole number, spare() has set it
 --
--- All times are this server's own. Clients' clocks differ, and deadlines made
--- of them drift for hours. A waiter's heartbeat is refreshed by its own tries,
--- of which there are three in BEAT_MS, and by nobody else's. When nobody has
--- been heard of for KEPT_MS, both keys end.
+-- All times are this server's own, because clients' clocks differ. A waiter's heartbeat is
+-- refreshed by its own tries, of which there are three in BEAT_MS, and by nobody else's.
+-- When nobody has been heard of for KEPT_MS, both keys end.
 
 local BEAT_MS, KEPT_MS = 2000, 10000
 
@@ -34,16 +33,14 @@ local function leave(waiter)
     redis.call('zrem', beats, waiter)
 end
 
--- Gives a heartbeat from now on to those who may be alive, whatever their beats
--- say.
+-- Gives a heartbeat from now on to those who may be alive, whatever their beats say.
 --
--- If nobody at all was heard of for half a heartbeat, the server was stopped, or
--- could not be reached: a waiter that was alive when the last one was heard of must
--- have the time to come back to its place. Only once, until it does come: there may
--- be none but the dead, or tries so slow that a pause is before each.
+-- If nobody at all was heard of for half a heartbeat, the server was stopped, or could not
+-- be reached: a waiter that was alive when the last one was heard of must have the time to
+-- come back. Only once, until it does come, because there may be none but the dead.
 --
--- If a beat is further ahead than it can be, the clock was set back. The dead
--- would stand in the way for as long as that.
+-- If a beat is further ahead than it can be, the clock was set back, and the dead would
+-- stand in the way for as long as that.
 local function spare()
     local newest = redis.call('zrevrange', beats, 0, 0, 'withscores')
     local heard = tonumber(newest[2] or '0') - BEAT_MS
@@ -61,8 +58,7 @@ local function spare()
     end
 end
 
--- The waiter whose turn it is; nil = nobody waits. The dead are thrown out when
--- they have come to the front: that is early enough, and cheap.
+-- The waiter whose turn it is; nil = nobody waits. The dead are thrown out at the front.
 local function head()
     if redis.call('exists', queue) == 0 then
         return nil

@@ -14,9 +14,8 @@ local function take_place(me)
     redis.call('pexpire', beats, KEPT_MS)
 end
 
--- When it is worth looking again: in time for the next heartbeat; when the
--- holder's lease ends; if the lock is free and the head does not come for it,
--- when the head is given up.
+-- When it is worth looking again: in time for the next heartbeat; when the holder's lease
+-- ends; if the lock is free, when the head is given up.
 local function come_again(held, first)
     local left = redis.call('pttl', KEYS[1])
     if not held then
@@ -28,8 +27,7 @@ local function come_again(held, first)
     return left
 end
 
--- Somebody who holds it comes in again past the queue. A late copy of an
--- attempt that is over gets no place: acquire.lua will tell it so.
+-- Its holder comes in again past the queue. A late copy gets no place: see acquire.lua.
 if not is_late(tonumber(ARGV[3])) and
     redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     local held = redis.call('exists', KEYS[1]) == 1

@@ -1,9 +1,7 @@
 -- Frees a lock, whoever holds it, and leaves word for the holder. The sender has to name
 -- the holder that it has seen, which it is told first, because this command may be late,
--- and somebody else inside by now.
---
--- wake() stands in another part before this one; so does rights.lua, which takes the
--- channel of releases from the end of ARGV.
+-- and somebody else inside by now. wake() and rights.lua, which takes the channel of
+-- releases from the end of ARGV, stand in other parts before this one.
 --
 --   KEYS[1]  the lock
 --   KEYS[2]  the word: a hash, owner -> the attempt whose hold was ended
@@ -13,10 +11,8 @@
 --
 --   returns {1} freed, {0} nobody held it, {-1, attempt, owner} held by this one
 --
--- A holder that lives asks for the word at the renewal that finds the lock gone. It
--- is about that hold, and about what the same owner had taken before; not about
--- what it takes later, which may end by itself. So the word may outlive the lease,
--- for an owner that was stopped.
+-- A holder that lives asks for the word at the renewal that finds the lock gone. It is about
+-- that hold and those before; so it may outlive the lease, for an owner that was stopped.
 
 ask('hkeys', KEYS[1])
 local lock, word = KEYS[1], KEYS[2]

@@ -22,14 +22,12 @@
 --   force              if attempt is not what its sender has seen  released
 --   fence              if attempt is not its acquire's             the higher token
 --
--- If the number is the one that was kept, it is the same command once more: it
--- changes nothing, and its answer is that of the first time. An extend that a renewal
--- has overtaken is sent again by a new number (node.c). A force is about the hold that
--- was seen: if it comes late, and its owner has done nothing since, it frees that.
+-- If the number is the one that was kept, it is the same command once more: it changes
+-- nothing, and its answer is that of the first time. An extend that a renewal has overtaken
+-- is sent again by a new number (node.c).
 --
--- An acquire that was told no leaves no number, unless it waits where the server knows
--- its waiters. If it comes twice, and the lock is free by then, it locks for as long as
--- its lease; so does that of a session which is dead.
+-- An acquire that was told no leaves no number, unless it waits where the server knows its
+-- waiters. If it comes twice, and the lock is free by then, it locks for its lease.
 --
 --   KEYS[2]  "done": "RELEASED:LEFT:OVER", or "RELEASED" alone, if nothing was left
 

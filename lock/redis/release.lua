@@ -13,11 +13,9 @@ local lock, done = KEYS[1], KEYS[2]
 local owner, attempt = ARGV[1], tonumber(ARGV[2])
 local holds = tonumber(ARGV[3])
 
--- Has this very release been done before, or the one that it repeats, and only
--- the reply got lost? Then answer as we did. Without this memory the rightful
--- owner would be told that it lost the lock, and a second hold would be given back
--- as well. A lower number than the last one is an old copy: it must not touch
--- anything.
+-- Has this very release been done before, or the one that it repeats, and only the reply
+-- got lost? Then answer as we did. Else the rightful owner would be told that it lost the
+-- lock, and a second hold be given back. A lower number is an old copy.
 local repeats = tonumber(ARGV[7])
 if attempt <= released or (repeats > 0 and repeats <= released) then
     return left
@@ -32,8 +30,7 @@ local function remember(holds_left)
         keep_over(attempt, ARGV[4])
         return
     end
-    -- Usually no hold is left. Then the number stands alone, because that takes
-    -- less room.
+    -- Usually no hold is left: then the number stands alone, to take less room.
     redis.call('set', done, holds_left == 0 and ARGV[2] or
                ARGV[2] .. ':' .. holds_left, 'px', ARGV[4])
 end
@@ -57,9 +54,9 @@ if last == tonumber(ARGV[6]) and redis.call('hget', lock, owner) == '1' then
     holds = 0
 end
 
--- The DEL comes first, because a server that is out of memory refuses a script
--- whose first write needs some; giving back has to work even then. The wake-up
--- comes last: if it fails, a copy of this release hears of "done" that it worked.
+-- The DEL comes first, because a server that is out of memory refuses a script whose first
+-- write needs some. The wake-up comes last: if it fails, a copy hears of "done" that the
+-- release worked.
 ask('publish', ARGV[5])
 if holds == 0 then
     redis.call('del', lock)

@@ -12,9 +12,7 @@
 --   returns  1 = done, 0 = it has expired, -1 = somebody else holds it,
 --            -2 = a newer command of this owner was here, or renewal: too late
 --
--- The question "is it still mine?" is asked in here, where nothing can change
--- between the answer and the PEXPIRE. A renewal that does not ask keeps a
--- stranger's lock alive.
+-- A renewal that does not ask "is it still mine?" keeps a stranger's lock alive.
 
 local lock, owner, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local number, way = tonumber(ARGV[3]), ARGV[4]
@@ -36,8 +34,7 @@ if way == 'set' and ARGV[5] then
     ask('publish', ARGV[5])
 end
 
--- The PEXPIRE comes first, because a server that is out of memory refuses a script
--- whose first write needs some: a lease has to be renewed even then.
+-- The PEXPIRE comes first, because it works without memory, as the DEL of release.lua.
 local left = redis.call('pttl', lock)
 if way == 'set' or left < lease then
     redis.call('pexpire', lock, lease)

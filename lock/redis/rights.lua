@@ -1,11 +1,8 @@
--- Before acquire.lua and force.lua, and behind ask.lua and a part with wake(): asks
--- for all that the lock will take up to its release, so that nobody gets what it
--- cannot give back. The rights are those of dlock(3).
+-- Before acquire.lua and force.lua: asks for all that the lock will take up to its release,
+-- so that nobody gets what it cannot give back. The rights are those of dlock(3).
 --
 --   KEYS[2]    of acquire.lua: an owner that has given it back before is not asked
 --   last ARGV  what channels begin with
---
--- Keys are no matter: a server looks at all KEYS before it begins a script.
 
 local channel = table.remove(ARGV)
 

@@ -3,9 +3,8 @@
 --
 --   the last KEY   waiters: owner -> until when it counts as alive
 --
--- All times are this server's own. A waiter refreshes its entry with each of its
--- tries. The entry ends when the waiter gets the lock or gives up, or when it has
--- not tried for so long:
+-- All times are this server's own. A waiter refreshes its entry with each of its tries. It
+-- ends when the waiter gets the lock or gives up, or has not tried for so long:
 
 local BEAT_MS = 2000
 
@@ -33,8 +32,8 @@ local function is_alive()
     return true
 end
 
--- Those that are alive, the one that tried longest ago first. If one is so for
--- longer than can be, the clock was set back: from now on it has as long as any.
+-- Those that are alive, the one that tried longest ago first. If one is so for longer than
+-- can be, the clock was set back.
 local function in_line()
     if redis.call('exists', waiters) == 0 then
         return {}
@@ -47,14 +46,11 @@ local function in_line()
     return redis.call('zrange', waiters, 0, -1)
 end
 
--- Wakes one of them, on a channel of its own. If nobody listens there, that
--- waiter is gone, and it is the next one's turn. The one that is woken stays on
--- the list, behind all others, until it has the lock: if it is stopped, the
--- others come by themselves.
+-- Wakes one of them, on a channel of its own. If nobody listens there, it is the next one's
+-- turn. The one that is woken stays on the list, behind all others, until it has the lock.
 --
--- In a cluster it may listen at another node, of which nobody is told. It leaves
--- the list, and comes back with its next try; if it is gone, the others come. So
--- there the first one is the only one.
+-- In a cluster it may listen at another node, of which nobody is told. So there the first
+-- one is the only one: it leaves the list, and comes back with its next try.
 local function wake(channel)
     for i, waiter in ipairs(in_line()) do
         if redis.call('publish', channel .. waiter, '1') > 0 then

@@ -5,9 +5,8 @@
 --   ARGV     owner, attempt, life of "done" in ms, what channels begin with
 --   returns  1
 --
--- A late copy of one of its tries would wait again: "done" tells it that it is
--- over. And if the lock was just given back, this waiter may have been the one
--- that was woken: it passes that on.
+-- A late copy of one of its tries is told by "done" that it is over. If the lock was just
+-- given back, this waiter may have been the one that was woken: it passes that on.
 
 if is_over(tonumber(ARGV[2])) then
     return 1
