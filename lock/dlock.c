@@ -240,9 +240,8 @@ static struct dlock_session *delist(struct dlock *client,
     return session;
 }
 
-/* The connection of the parent's session stays open, because closing it would say
- * good-bye in the parent's name. The list of held locks stays if it may have been
- * in the middle of a change at the fork. */
+/* The parent's connection stays open, because closing it would say good-bye in its name. The
+ * list of held locks stays if it may have been in the middle of a change at the fork. */
 static void forget_parents(struct dlock_session *session)
 {
     if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
@@ -279,9 +278,8 @@ void dlock_session_close(struct dlock_session *session)
     (void)pthread_setcancelstate(before, NULL);
 }
 
-/* In reverse; the threads end before what they use goes. In a child of fork(2),
- * what the threads of the parent's client used stays, because they may have been in
- * the middle of it. */
+/* In a child of fork(2), what the threads of the parent's client used stays, because they
+ * may have been in the middle of it. */
 void dlock_close(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;

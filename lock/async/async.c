@@ -201,14 +201,9 @@ static void end_pauses(struct dlock_async *async)
 
 /* Telling ---------------------------------------------------------------------- */
 
-/*
- * With the mutex, which is let go of meanwhile: leaves the session and calls the
- * callback of JOB, which is in no queue; then it is gone.
- *
- * When the callback begins, the session is not the library's any more: from then
- * on only the job is touched here, and the session only as long as the callback
- * has not closed it.
- */
+/* With the mutex, which is let go of meanwhile: leaves the session and calls the callback
+ * of JOB, which is in no queue; then it is gone. From the callback on, the session is
+ * touched only as long as that has not closed it. */
 static void tell(struct dlock_async *async, struct dlock_job *job)
 {
     struct dlock_session *session = job->session;
@@ -502,9 +497,8 @@ int dlock_fd(struct dlock *client)
     return async->fd;
 }
 
-/* Not more than there are now: a chain of callbacks must not keep the loop from
- * its other work. A job that ends meanwhile has rung for the next time, because all
- * that rang before stand in the queue now. */
+/* Not more than there are now: a chain of callbacks must not keep the loop from its other
+ * work. A job that ends meanwhile has rung for the next time. */
 unsigned dlock_dispatch(struct dlock *client)
 {
     struct dlock_async *async;

@@ -105,10 +105,9 @@ void dlock_clock_sleep_us(uint64_t us)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 }
 
-/* By the wall clock, which jumps, a wait would be too long. CLOCK_BOOTTIME a condition
- * does not take: a wait stands still while the host is suspended, and goes on after that
- * for what was left of it. The waiter then looks at the time again before it believes in
- * anything; only its work comes later, by that rest. */
+/* A condition does not take CLOCK_BOOTTIME: a wait stands still while the host is
+ * suspended, and goes on after that for what was left of it. The waiter then looks at the
+ * time again; only its work comes later. */
 bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
                       pthread_mutex_t *mutex, uint64_t until_ms)
 {

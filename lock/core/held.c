@@ -102,9 +102,8 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
     free(watchdog);
 }
 
-/* With the mutex: HOLD is due at DUE_MS, if there is anything to do about it, and
- * the thread is told if that is earlier than it would look. To be called whenever the
- * state has changed. */
+/* With the mutex, whenever the state of HOLD has changed: it is due at DUE_MS, if there is
+ * anything to do, and the thread is told if that is earlier than it would look. */
 static void line_up(struct dlock_watchdog *watchdog, struct dlock_hold *hold,
                     uint64_t due_ms)
 {
@@ -128,10 +127,9 @@ static enum dlock_loss why_gone(const struct dlock_hold *hold, uint64_t now)
     return hold->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
 }
 
-/* With the mutex: takes what is due out of the queue, into the pass, and marks it. False
- * if nothing is. A lease that was held too long is not renewed: it runs out by itself,
- * and then its holder is told. One that ran out while nobody answered is not asked for,
- * because each further pass would wait for a timeout. */
+/* With the mutex: takes what is due into the pass, and marks it. False if nothing is. A
+ * lease that was held too long runs out by itself, and then its holder is told. One that
+ * ran out while nobody answered is not asked for: each pass would wait for a timeout. */
 static bool collect(struct dlock_watchdog *pass, uint64_t now)
 {
     struct dlock *client = pass->client;

@@ -43,18 +43,14 @@ int dlock_net_await(int fd, short events, uint64_t until_ms)
     }
 }
 
-/*
- * Sleeping in recv() takes one system call, poll() and recv() take two. And the reader of
- * a Unix socket is woken once more, when the server takes the command (poll() does not
- * tell of that): on an idle machine the processor is up by the time the reply comes,
- * which is most of the gain; on a busy one it is a switch too many, as it is for a reader
- * without poll().
+/* Sleeping in recv() takes one system call, poll() and recv() take two. And the reader of a
+ * Unix socket is woken once more, when the server takes the command: on an idle machine the
+ * processor is up by the time the reply comes, which is most of the gain.
  *
- * How long recv() may sleep is set on the socket, not given to the call, and to set it
- * for each command would be a second system call again. So it is set once, to a part of a
- * command's time, and recv() sleeps only while there is twice as much left: the kernel
- * counts these sleeps in ticks, and may round them up by a quarter.
- */
+ * How long recv() may sleep is set on the socket. To set it for each command would be a
+ * second system call again: so it is set once, to a part of a command's time, and recv()
+ * sleeps only while there is twice as much left, because the kernel counts these sleeps in
+ * ticks, and may round them up by a quarter. */
 unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms)
 {
     unsigned nap_ms = timeout_ms / NAPS_PER_TIMEOUT;

@@ -53,8 +53,7 @@ void dlock_session_leave(struct dlock_session *session)
 
 /* A release that was called before, and got no answer, says which one it repeats, so that
  * it is not told that the lock was lost because the first one had worked, and does not
- * give back a second hold. How many of these are known is told in held.h; an older one
- * may be told so. */
+ * give back a second hold. */
 enum dlock_status dlock_session_give(struct dlock_session *session,
                                      const struct dlock_grant *grant)
 {

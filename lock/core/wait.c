@@ -64,9 +64,8 @@ static void renumber(struct dlock_wait *wait)
     wait->repeats = false;
 }
 
-/* A grant whose lease ended while the answer was on its way is none: somebody else may be
- * inside. It goes back, for the server's clock may be later than ours; after that an old
- * number would be taken for a late copy. */
+/* A grant whose lease ended while the answer was on its way is none. It goes back, for the
+ * server's clock may be later than ours; then an old number would be a late copy. */
 static enum dlock_status give_back(struct dlock_wait *wait)
 {
     struct dlock_attempt end = wait->attempt;

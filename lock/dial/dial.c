@@ -144,15 +144,10 @@ static enum dlock_status refused(const struct dlock_address *address,
                            text);
 }
 
-/*
- * AUTH and SELECT go in one write, before anything else is sent. Their replies are
- * awaited, because a command behind a SELECT that was refused would work on the wrong
- * database.
- *
- * By TLS there is a PING behind them, whatever it is answered: a server that does not
- * take the client's certificate says so behind the handshake only, and what was sent
- * by then would be in doubt.
- */
+/* AUTH and SELECT go in one write. Their replies are awaited, because a command behind a
+ * SELECT that was refused would work on the wrong database. By TLS there is a PING behind
+ * them, whatever it is answered: a server that does not take the client's certificate says
+ * so behind the handshake only, and what was sent by then would be in doubt. */
 static enum dlock_status log_in(const struct dlock_address *address,
                                 struct dlock_link link, uint64_t until_ms)
 {

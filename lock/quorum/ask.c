@@ -30,9 +30,8 @@ struct asking {
     bool decided;
 };
 
-/* STATUS of a connection. As soon as it stands, commands go one behind the other, without
- * waiting for replies. They are short: a connection that stands takes them at once. If it
- * broke in the middle, there will be no reply to the first ones. */
+/* STATUS of a connection. As soon as it stands, commands go one behind the other: they are
+ * short, so it takes them at once. If it broke, there will be no reply to the first ones. */
 static void connected(struct dlock_asked *one, const struct asking *asking,
                       enum dlock_status status)
 {
@@ -108,10 +107,9 @@ static void look_for_decision(struct asking *asking)
         asking->until_ms = now + grace_ms;
 }
 
-/* Waits for the next thing to happen. False: nobody is left, or no time. A reply
- * that has come is taken even at the last moment. All replies of one server are read when
- * the first is there: if one of the others is slow, those of other servers lie in their
- * sockets meanwhile, and are read afterwards, also when time is up by then. */
+/* Waits for the next thing to happen. False: nobody is left, or no time. All replies of one
+ * server are read when the first is there: if one of them is slow, those of other servers
+ * lie in their sockets meanwhile, and are read afterwards, also when time is up. */
 static bool step(struct asking *asking)
 {
     struct pollfd pollers[DLOCK_NODES_MAX];

@@ -62,10 +62,9 @@ static bool is_age(const struct dlock_reply *reply)
     return reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 0;
 }
 
-/* Asks those that have a new connection; the text: why one did not say its age. Half of
- * the time is for the votes. A server that hangs comes with a new connection each time:
- * if the servers whose age is known are enough, it is merely given a chance; else it is
- * waited for until they are. */
+/* Asks those that have a new connection; the text: why one did not say its age. Half of the
+ * time is for the votes. A server that hangs has a new connection each time: it is only
+ * waited for while the servers whose age is known are not enough. */
 static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
 {
     struct dlock_session *session = attempt->session;

@@ -215,10 +215,9 @@ static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
 }
 
 /* A re-entry is a new hold only if so many servers did not know the outer one that enough
- * cannot have it any more: another majority may have answered then. It has the token of
- * the outer one; the token of a server that did not know the outer hold is ignored. The
- * token has to be known to enough servers, which count on from there, and none may have
- * it wrong. */
+ * cannot have it any more. It has the token of the outer one; that of a server which did
+ * not know the outer hold is ignored. The token has to be known to enough servers, which
+ * count on from there, and none may have it wrong. */
 static enum dlock_status confirm(const struct dlock_attempt *attempt,
                                  const struct dlock_vote votes[])
 {
@@ -321,10 +320,8 @@ enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
 /* A lock that is held --------------------------------------------------------- */
 
 /* All by the same rule. Enough servers say yes: it is done. So many say no that enough
- * cannot say yes any more: it is lost. Else nobody knows. Servers that did not answer are
- * neither yes nor no, so they are not counted. A release goes to all servers, also to
- * those that did not answer when the lock was taken, because it may stand there all the
- * same. */
+ * cannot say yes any more: it is lost. Else nobody knows. A release goes to all servers,
+ * also to those that did not answer when the lock was taken: it may stand there. */
 static enum dlock_status rule(size_t n, size_t needed,
                               const struct dlock_count *count)
 {

@@ -242,9 +242,8 @@ static bool place_of(const struct dlock_cluster *cluster, unsigned number,
     return false;
 }
 
-/* Each is given half of the time that is left: one that hangs leaves some to the
- * others. And each time another one is asked first, since one that is cut off goes
- * on telling what was. */
+/* Each is given half of the time that is left. And each time another one is asked first,
+ * since one that is cut off goes on telling what was. */
 enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
                                     uint64_t until_ms, struct dlock_link *link)
 {
@@ -318,8 +317,7 @@ static bool is_redirected(const struct dlock_reply *reply)
 }
 
 /* The end of a command that began at BEGAN_MS. A node that cannot be connected to is let
- * alone for a moment; a silent one for as long as it was waited for, or each further batch
- * would wait for it, and what is renewed at the others would end. */
+ * alone for a moment; a silent one for as long as a batch would wait for it. */
 static void note_end(const struct dlock_cluster *cluster, struct node *node,
                      enum dlock_status status, uint64_t began_ms)
 {
@@ -377,9 +375,8 @@ struct way {
     unsigned hops_n;
 };
 
-/* Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given up,
- * since time is over, or nobody wants it any more. "MOVED SLOT HOST:PORT" or "ASK ..."
- * name a node; without a host it is that of the sender. */
+/* Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given up. "MOVED
+ * SLOT HOST:PORT" or "ASK ..." name a node; without a host it is that of the sender. */
 static bool follow(struct way *way, const struct dlock_command *command,
                    const struct dlock_reply *reply)
 {

@@ -46,9 +46,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     return dlock_node_read_acquire(&reply, attempt->grant, attempt->busy_ms);
 }
 
-/* After an acquire without an answer. The server may carry it out yet, say when it wakes
- * up again, and lock for somebody who has given up. So a release goes after it, whose
- * reply nobody waits for; it is of use in either order. */
+/* The server may carry out an acquire without an answer yet, and lock for somebody who has
+ * given up. So a release goes after it; it is of use in either order. */
 static void withdraw(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;

@@ -175,9 +175,8 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
     free(commands);
 }
 
-/* By the caller's will, so it may shorten as well: the lease of this one hold. A renewal
- * may have overtaken the last try, which has then done nothing. So each try has a number
- * of its own. */
+/* By the caller's will, so it may shorten as well. A renewal may have overtaken the last
+ * try, which has then done nothing. So each try has a number of its own. */
 void dlock_node_fill_extend(const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
@@ -257,10 +256,8 @@ enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
 
 /* Force ---------------------------------------------------------------------- */
 
-/* The lock is deleted and a word is left beside it, which names the owners. Nobody goes
- * and tells them: a holder looks after its lock every third of a lease anyway, and the
- * renewal that finds it gone asks why. So the word reaches it within one renewal period,
- * over any number of processes, and costs nothing while no force is used. */
+/* The lock is deleted and a word is left beside it, which names the owners. Nobody tells
+ * them: the renewal that finds the lock gone asks why. */
 static const char word_suffix[] = ":dlock-forced";
 
 /* Beyond the lease. */

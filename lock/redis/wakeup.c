@@ -122,9 +122,8 @@ void dlock_wakeup_close(struct dlock *client)
 
 /* Names that are waited for; with the mutex --------------------------------- */
 
-/* The topic of CHANNEL, or NULL. The list is searched from its start: it is as long as
- * the names waited for at one moment in one process, and a string comparison is nothing
- * beside the round trip that it saves. */
+/* The topic of CHANNEL, or NULL. The list is as long as the names waited for at one moment
+ * in one process, and a string comparison is nothing beside a round trip. */
 static struct topic *find_topic(struct topic *list, const char *channel)
 {
     while (list != NULL && strcmp(list->channel, channel) != 0)
@@ -157,9 +156,8 @@ static void permit(struct waiter *waiter)
     dlock_wake_call(&waiter->call);
 }
 
-/* A permit for the waiter that has waited longest, of those that have none: they are
- * about to try, and a second one would be wasted. (That is not fairness: a newcomer
- * elsewhere may still be faster than the one that was woken.) */
+/* A permit for the waiter that has waited longest, of those that have none: they are about
+ * to try. (That is not fairness: a newcomer elsewhere may still be faster.) */
 static void wake_one(const struct topic *topic)
 {
     struct waiter *each = TAILQ_FIRST(&topic->waiters);
@@ -474,8 +472,7 @@ void dlock_wakeup_all(struct dlock *client)
 }
 
 /* Both a permit not yet seen and one seen in vain belong to the next. A lease that is
- * shorter than the one before is known only to the waiter that was woken: if it were not
- * given back, the others would sleep until the end of the earlier one. So one of them
+ * shorter than the one before is known only to the waiter that was woken, so another one
  * must look, unless there is one that wakes in time. */
 void dlock_wakeup_leave(void *watch, uint64_t free_ms)
 {

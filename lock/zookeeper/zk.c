@@ -77,9 +77,8 @@ static void end(struct dlock_zk *zk, enum dlock_loss why)
     dlock_zk_nudge_workers(zk->client);
 }
 
-/* A session that cannot be kept alive is over when the server may think so. It never
- * tells by itself: a client that is not connected hears nothing; and a server that has
- * lost its data turns away all who know better. */
+/* A session that cannot be kept alive is over when the server may think so, because a
+ * client that is not connected hears nothing. */
 uint64_t dlock_zk_check(struct dlock_zk *zk)
 {
     uint64_t left_ms =
@@ -154,10 +153,9 @@ static void say_nothing(const char *message)
     (void)message;
 }
 
-/* The servers with numbers in place of names, as the library takes them. With names it
- * would ask the resolver itself, without a bound, and on the thread that keeps the
- * session alive. Each name has its share of the time, and is left out if it is not found.
- * DLOCK_UNREACHABLE: none is. */
+/* The servers with numbers in place of names: the library would ask the resolver without a
+ * bound, on the thread that keeps the session alive. Each name has its share of the time,
+ * and is left out if it is not found. DLOCK_UNREACHABLE: none is. */
 static enum dlock_status find_servers(const struct dlock_zk_client *client,
                                       uint64_t until_ms,
                                       char list[SERVERS_BYTES_MAX + 1])

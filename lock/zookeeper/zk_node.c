@@ -127,9 +127,8 @@ static enum dlock_status look_for(const struct dlock_attempt *attempt,
     return status == DLOCK_OK ? kind->find(attempt, node) : status;
 }
 
-/* A node that cannot be looked for stays behind. To end the session would take it along,
- * but only if the server is there to be told: while an ensemble elects, it would stay
- * until the session times out. */
+/* A node that cannot be looked for stays behind. To end the session would take it along only
+ * if the server is there to be told. */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node)
 {
@@ -298,9 +297,8 @@ enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt)
     return status;
 }
 
-/* On the keeper's thread: deletes all nodes that are left; false: some still are. Only the
- * keeper takes off what is left. Where the server does not answer, there is no use in
- * asking on. */
+/* On the keeper's thread, which alone takes them off: deletes all nodes that are left;
+ * false: some still are, because the server does not answer. */
 static bool clear(struct dlock_zk *zk)
 {
     struct dlock_session *session = zk->session;
