@@ -6,34 +6,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *const status_texts[DLOCK_STATUS_N] = {
-#define DLOCK_STATUS_ROW(name, text) [name] = (text),
-    DLOCK_STATUS_MAP(DLOCK_STATUS_ROW)
-#undef DLOCK_STATUS_ROW
-};
+#define ROW(name, text) [name] = (text),
 
 const char *dlock_status_text(enum dlock_status status)
 {
-    size_t index = (size_t)status;
+    static const char *const texts[] = {DLOCK_STATUS_MAP(ROW)};
 
-    if (index >= DLOCK_STATUS_N)
-        return "not a status of the lock library";
-    return status_texts[index];
+    return (size_t)status < DLOCK_STATUS_N ? texts[status]
+                                           : "not a status of the lock library";
 }
-
-static const char *const loss_texts[DLOCK_LOSS_N] = {
-#define DLOCK_LOSS_ROW(name, text) [name] = (text),
-    DLOCK_LOSS_MAP(DLOCK_LOSS_ROW)
-#undef DLOCK_LOSS_ROW
-};
 
 const char *dlock_loss_text(enum dlock_loss loss)
 {
-    size_t index = (size_t)loss;
+    static const char *const texts[] = {DLOCK_LOSS_MAP(ROW)};
 
-    if (index >= DLOCK_LOSS_N)
-        return "not a loss of the lock library";
-    return loss_texts[index];
+    return (size_t)loss < DLOCK_LOSS_N ? texts[loss]
+                                       : "not a loss of the lock library";
 }
 
 static _Thread_local struct dlock_error said;

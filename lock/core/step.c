@@ -46,20 +46,26 @@ enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
                            step->name);
 }
 
+static struct dlock_step step_of(const struct dlock_attempt *attempt,
+                                 const char *name, const char *reply)
+{
+    return (struct dlock_step){.name = name,
+                               .owner = attempt->session->owner,
+                               .key = attempt->name,
+                               .reply = reply};
+}
+
 enum dlock_status dlock_step_begin(const struct dlock_attempt *attempt,
                                    const char *step, uint64_t *until_ms)
 {
-    const struct dlock_session *session = attempt->session;
-    uint64_t left_ms =
-        dlock_clock_until(session->client->clock, attempt->limit_ms);
+    const struct dlock *client = attempt->session->client;
+    const struct dlock_step told = step_of(attempt, step, NULL);
+    uint64_t left_ms = dlock_clock_until(client->clock, attempt->limit_ms);
     enum dlock_status status;
 
     if (left_ms == 0)
         return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_before(&session->client->wire,
-                               &(struct dlock_step){.name = step,
-                                                    .owner = session->owner,
-                                                    .key = attempt->name});
+    status = dlock_step_before(&client->wire, &told);
     *until_ms = dlock_clock_after(dlock_clock_real_now(), left_ms);
     return status;
 }
@@ -68,12 +74,7 @@ enum dlock_status dlock_step_end(const struct dlock_attempt *attempt,
                                  const char *step, const char *reply,
                                  enum dlock_status status)
 {
-    const struct dlock_session *session = attempt->session;
+    const struct dlock_step told = step_of(attempt, step, reply);
 
-    return dlock_step_after(&session->client->wire,
-                            &(struct dlock_step){.name = step,
-                                                 .owner = session->owner,
-                                                 .key = attempt->name,
-                                                 .reply = reply},
-                            status);
+    return dlock_step_after(&attempt->session->client->wire, &told, status);
 }

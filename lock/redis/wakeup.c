@@ -272,22 +272,23 @@ static bool tell_server(struct dlock_wakeup *wakeup)
 /* False if the reply was lost on the way, by the hook's will. */
 static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
 {
-    char name[DLOCK_NAME_BYTES_MAX + 1] = "";
+    char name[DLOCK_NAME_BYTES_MAX + 1];
     struct topic *topic;
 
     if (event->kind == DLOCK_EVENT_OTHER)
         return true;
-    (void)pthread_mutex_lock(&wakeup->mutex);
-    topic = find_topic(wakeup->topics, event->channel);
-    if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE && event->all)
-        wake_all(topic);
-    else if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE)
-        wake_one(topic);
-    if (topic != NULL)
+    {
+        DLOCK_LOCKED(&wakeup->mutex);
+
+        topic = find_topic(wakeup->topics, event->channel);
+        if (topic == NULL)
+            return true;
+        if (event->kind == DLOCK_EVENT_MESSAGE) {
+            (event->all ? wake_all : wake_one)(topic);
+            return true;
+        }
         memcpy(name, topic->name, sizeof(name));
-    (void)pthread_mutex_unlock(&wakeup->mutex);
-    if (topic == NULL || event->kind == DLOCK_EVENT_MESSAGE)
-        return true;
+    }
     if (dlock_step_after(wakeup->wire->config,
                          &(struct dlock_step){.name = "subscribe",
                                               .owner = wakeup->wire->owner,
@@ -296,14 +297,13 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
                          DLOCK_OK) != DLOCK_OK)
         return false;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
-    (void)pthread_mutex_lock(&wakeup->mutex);
+    DLOCK_LOCKED(&wakeup->mutex);
     topic = find_topic(wakeup->topics, event->channel);
     /* Else it answers for a topic that was given up, and NAME came anew. */
     if (topic != NULL && topic->state == TOPIC_ASKED) {
         topic->state = TOPIC_STANDS;
         wake_all(topic);
     }
-    (void)pthread_mutex_unlock(&wakeup->mutex);
     return true;
 }
 
@@ -372,15 +372,15 @@ static void *read_events(void *arg)
     struct dlock_wakeup *wakeup = arg;
 
     for (;;) {
-        bool stop;
         bool idle;
 
-        (void)pthread_mutex_lock(&wakeup->mutex);
-        stop = wakeup->stop;
-        idle = wakeup->topics == NULL;
-        (void)pthread_mutex_unlock(&wakeup->mutex);
-        if (stop)
-            return NULL;
+        {
+            DLOCK_LOCKED(&wakeup->mutex);
+
+            if (wakeup->stop)
+                return NULL;
+            idle = wakeup->topics == NULL;
+        }
         sleep_reader(wakeup, idle);
         if (!hear_server(wakeup) || !has_pulse(wakeup))
             disconnected(wakeup);
