@@ -264,7 +264,7 @@ struct demoted {
 
 static bool demoted_answers(struct demoted *node, int fd)
 {
-    char heard[4096], reply[200];
+    char heard[4096], reply[400];
     ssize_t got = recv(fd, heard, sizeof(heard) - 1, 0);
 
     if (got <= 0)
@@ -346,12 +346,32 @@ static void finds_the_successor(struct demoted *node, unsigned successor,
     dlock_wire_close(wire);
 }
 
+/* MOVED, to a host with a name as long as names may be. */
+static void moves_far(struct demoted *node, int successor)
+{
+    struct dlock_wire_config config = {.connect_timeout_ms = PROMPT_MS,
+                                       .command_timeout_ms = PROMPT_MS,
+                                       .clock = dlock_clock_default()};
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+
+    assert_non_null(dlock_url_parse(
+        text_of("cluster://127.0.0.1:%u", node->port), &config.address));
+    atomic_store(&node->primary, node->port);
+    atomic_store(&node->says, text_of("-MOVED 16383 %0244o.0.0.1:%d\r\n", 127,
+                                      successor));
+    assert_ok(send_get(wire, false));
+    dlock_wire_close(wire);
+}
+
 TEST(who_had_it_refuses)
 {
     static const char *const says[] = {
         "-READONLY You can't write against a read only replica.\r\n",
         "-CLUSTERDOWN The cluster is down\r\n",
         "-LOADING Redis is loading the dataset in memory\r\n",
+        "-MASTERDOWN Link with MASTER is down\r\n",
+        "-ERR Error running script (call to f_d): @user_script:9: @user_script: "
+        "9: -READONLY You can't write against a read only replica. \r\n",
     };
     unsigned owner = redis_cluster_owner(cluster, "k");
     struct demoted node = {.fd = -1};
@@ -361,6 +381,7 @@ TEST(who_had_it_refuses)
     node.fd = deaf_server_bind(&at, CLIENTS_MAX);
     node.port = ntohs(at.sin_port);
     assert_int_equal(pthread_create(&thread, NULL, demoted_run, &node), 0);
+    moves_far(&node, redis_server_port(cluster->nodes[owner]));
     for (size_t i = 0; i < COUNT_OF(says); i++)
         for (int in_batch = 0; in_batch < 2; in_batch++)
             finds_the_successor(

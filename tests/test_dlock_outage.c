@@ -13,23 +13,33 @@ static long long connections_made(void)
                              "total_connections_received:");
 }
 
-/* A server that lacks its replicas may be no primary any more: it is looked for anew. */
-LOCK_TEST(test_too_few_replicas_cost_the_connection)
+/* A server that lacks its replicas may be no primary any more, and one that lacks its
+ * primary is none: it is looked for anew. */
+LOCK_TEST(test_too_few_servers_cost_the_connection)
 {
+    static const char *const settings[][2] = {
+        {"CONFIG SET min-replicas-to-write 1",
+         "CONFIG SET min-replicas-to-write 0"},
+        {"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+    };
     struct lock_single party = lock_single_open("fenced");
     struct dlock_grant grant;
     long long before, own;
 
-    assert_ok(lock_rig_take(party.session, "k", 0, 0, &grant));
-    assert_ok(dlock_release(party.session, &grant, NULL));
-    redis_server_tell(rig.server, "CONFIG SET min-replicas-to-write 1");
-    own = -connections_made();
-    own += before = connections_made();
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(lock_rig_take(party.session, "k", 0, 0, &grant),
-                         DLOCK_UNREACHABLE);
-    assert_true(connections_made() - before >= own + 2);
-    redis_server_tell(rig.server, "CONFIG SET min-replicas-to-write 0");
+    redis_server_tell(rig.server, "CONFIG SET replica-serve-stale-data no");
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        assert_ok(lock_rig_take(party.session, "k", 0, 0, &grant));
+        assert_ok(dlock_release(party.session, &grant, NULL));
+        redis_server_tell(rig.server, "%s", settings[i][0]);
+        own = -connections_made();
+        own += before = connections_made();
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(lock_rig_take(party.session, "k", 0, 0, &grant),
+                             DLOCK_UNREACHABLE);
+        assert_true(connections_made() - before >= own + 2);
+        redis_server_tell(rig.server, "%s", settings[i][1]);
+    }
+    redis_server_tell(rig.server, "CONFIG SET replica-serve-stale-data yes");
     lock_single_close(&party);
 }
 

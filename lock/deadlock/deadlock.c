@@ -160,7 +160,7 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
         if (reply.integers[0] != MAYBE)
             break;
     }
-    (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%s", reply.string);
+    (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%.159s", reply.string);
     /* MAYBE: somebody in it is not heard of, and may have given up. */
     return reply.integers[0] == SURE ? DLOCK_DEADLOCK : DLOCK_OK;
 }

@@ -79,6 +79,20 @@ bool dlock_call_forgotten(const struct dlock_reply *reply)
     return dlock_call_is_error(reply, "NOSCRIPT");
 }
 
+/* Before version 7, the code of an error that ended a script stands in its middle. */
+bool dlock_call_is_elsewhere(const struct dlock_reply *reply)
+{
+    static const char *const codes[] = {"-READONLY ", "-LOADING ",
+                                        "-NOREPLICAS ", "-MASTERDOWN "};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (dlock_call_is_error(reply, codes[i] + 1) ||
+            (reply->kind == DLOCK_REPLY_ERROR &&
+             strstr(reply->string, codes[i]) != NULL))
+            return true;
+    return false;
+}
+
 /* How the server signs an error that ended a script; the signature may be cut. */
 static const char *signature_of(const struct dlock_reply *reply)
 {
@@ -117,9 +131,7 @@ static enum dlock_status judge(struct dlock_wire *wire,
                                reply->text);
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
-    if (dlock_call_is_error(reply, "READONLY") ||
-        dlock_call_is_error(reply, "LOADING") ||
-        dlock_call_is_error(reply, "NOREPLICAS"))
+    if (dlock_call_is_elsewhere(reply))
         dlock_wire_drop(wire);
     if (!is_clustered(wire) && (dlock_call_is_error(reply, "MOVED") ||
                                 dlock_call_is_error(reply, "CLUSTERDOWN")))

@@ -61,6 +61,9 @@ void dlock_batch_conclude(struct dlock_wire *wire,
 /* Whether a reply is an error that begins with CODE. */
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 
+/* Whether it refuses since it is not, not yet, or no longer the one to talk to. */
+bool dlock_call_is_elsewhere(const struct dlock_reply *reply);
+
 /* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 

@@ -417,8 +417,7 @@ static enum dlock_status judge(struct dlock_cluster *cluster,
 {
     cluster->is_stale |= status != DLOCK_OK ||
                          dlock_call_is_error(reply, "CLUSTERDOWN") ||
-                         dlock_call_is_error(reply, "LOADING") ||
-                         dlock_call_is_error(reply, "READONLY");
+                         dlock_call_is_elsewhere(reply);
     if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR &&
         strstr(reply->string, "non local key") != NULL)
         return dlock_error_set(DLOCK_UNKNOWN,

@@ -56,7 +56,7 @@ struct dlock_reply {
     enum dlock_reply_kind kind;
     size_t integers_n;
     int64_t integers[DLOCK_INTEGERS_MAX]; /* the integers in it, in order */
-    char string[160];                     /* the first string in it */
+    char string[300]; /* the first string in it: MOVED and a host fit */
     char text[160];                       /* all of it, for a person */
     bool of_copy; /* an earlier copy of the command may still be on its way */
 };

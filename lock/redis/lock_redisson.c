@@ -22,7 +22,7 @@
 #include "lock/redis/scripts.h"
 #include "lock/redis/wakeup.h"
 
-enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
+enum { TOLD_AT_ONCE = 6 }; /* owners that fit into one reply */
 
 /* Sends what FILL puts together; DLOCK_OK: *REPLY is there. */
 static enum dlock_status ask(const struct dlock_attempt *attempt,
