@@ -352,7 +352,7 @@ ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
         usleep(1000);
     other = order_foreign_open(1, 1, MINUTE);
     assert_in_range(clock_us() - order->asked_us, STUCK_US,
-                    30 * STUCK_US * order_rig_slow());
+                    (uint64_t)30 * STUCK_US * order_rig_slow());
     assert_int_equal(atomic_load(&order->answers), 0);
     server_proc_kill(reader);
     assert_int_equal(order_rig_await(rig, order), ORDER_PLACED);

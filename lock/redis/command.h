@@ -57,7 +57,7 @@ struct dlock_reply {
     size_t integers_n;
     int64_t integers[DLOCK_INTEGERS_MAX]; /* the integers in it, in order */
     char string[300]; /* the first string in it: MOVED and a host fit */
-    char text[160];                       /* all of it, for a person */
+    char text[160];   /* all of it, for a person */
     bool of_copy; /* an earlier copy of the command may still be on its way */
 };
 

@@ -88,6 +88,7 @@ static BIO *make_bio(int fd)
     (void)pthread_once(&once, make_method);
     bio = method != NULL ? BIO_new(method) : NULL;
     if (bio != NULL) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): a BIO has no room but this */
         BIO_set_data(bio, (void *)(intptr_t)fd);
         BIO_set_init(bio, 1);
     }

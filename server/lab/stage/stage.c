@@ -190,7 +190,8 @@ bool stage_hand(struct actor *actor, enum page_order order,
     page->lane = (unsigned)actor->index;
     page->verdict = verdict;
     page->records_n = 0;
-    if (order == PAGE_GO && thread->wait == PAGE_STEP && verdict != PAGE_HOLD)
+    if (thread && order == PAGE_GO && thread->wait == PAGE_STEP &&
+        verdict != PAGE_HOLD)
         know_script(actor->stage, thread);
     (void)sem_post(&page->go);
     if (!await(actor))

@@ -97,17 +97,16 @@ struct stage {
     struct stage_late delivered; /* by this move, if */
     struct stage_step steps[STAGE_STEPS_MAX];
     struct stage_past past[STAGE_MOVES_MAX + 1]; /* by moves_n */
-    unsigned past_n;
     const struct world_look *look; /* all that Redis has, in PAST */
     struct fail error;             /* the stage itself is broken: why */
 
     /* The schedule under way: all 0 at its start, if begin() says nothing else. */
     size_t steps_n, steps_before; /* all; and those before this move */
-    unsigned moves_n;
+    unsigned moves_n, past_n;
     bool repeats; /* all moves so far are those of the last schedule */
-    unsigned late_n;
     bool is_delivery;
-    bool has_ghost;                           /* see stage_rules.c */
+    bool has_ghost; /* see stage_rules.c */
+    unsigned late_n;
     unsigned places_n;                        /* that waiters were given */
     struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
     unsigned locks_n;
@@ -116,17 +115,18 @@ struct stage {
 
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
-    uint64_t written; /* a hash of all that was written to the database */
-    bool is_audited;  /* since then, so that these are of now, in PAST: */
+    bool
+        is_audited; /* since the last write, so that these are of now, in PAST: */
     const struct store_audit *audit;
     const int64_t *units;         /* that are left */
     bool unfaithful;              /* somebody died, or a reply was lost; */
     bool is_disturbed;            /* anything but the latter */
     bool cut_short;               /* an order was, between its statements */
-    struct stage_verdict verdict; /* so far */
     char kind;                    /* of the move under way */
-    struct actor *mover;          /* whose move it is; NULL = the world's */
-    unsigned run_n; /* moves of it in a row, without any trouble */
+    struct stage_verdict verdict; /* so far */
+    uint64_t written;    /* a hash of all that was written to the database */
+    struct actor *mover; /* whose move it is; NULL = the world's */
+    unsigned run_n;      /* moves of it in a row, without any trouble */
     uint64_t tokens[STAGE_TOKENS_MAX]; /* that were granted, as they rose */
     unsigned tokens_n;
     unsigned insiders; /* a bit for each who shares a lock with another */
