@@ -203,7 +203,8 @@ typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
     const char *url;      /* dlock_url.h; of strategies that are registered, as
-                             their header says */
+                             their header says; others without
+                             DLOCK_CAP_REMOTE ignore it */
     unsigned connect_timeout_ms; /* to look up, connect, log in; 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
@@ -223,7 +224,8 @@ struct dlock_options {
 struct dlock_terms {
     unsigned wait_ms;     /* 0 = fail at once with DLOCK_BUSY */
     unsigned lease_ms;    /* 0 = renewed by the watchdog until released; of
-                             locks that are not renewed, its lease, once */
+                             locks that are not renewed, its lease, once;
+                             ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
     unsigned deadlock_ms; /* see dlock_deadlock.h; 0 = never */
     bool fenced;          /* the grant is to have a fencing token: DLOCK_MISUSE
