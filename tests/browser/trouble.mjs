@@ -105,7 +105,7 @@ test('a lost reply, then busy for long: it may have been ordered', async (page) 
 }, { allow: /net::ERR_|status of 503/ });
 
 test('a lost reply, then a no: it may be ordered yet', async (page) => {
-  await putProduct(210, { name: 'Late' });
+  await putProduct(210, { name: 'Hung' });
   let first;
   await page.route(ORDERS, async (route) => {
     if (first) return route.fulfill(problem('sold-out', 409, 0));
@@ -113,11 +113,11 @@ test('a lost reply, then a no: it may be ordered yet', async (page) => {
     return route.abort(); // an instance that hangs has it
   });
   await page.goto('/');
-  const late = card(page, 'Late');
-  await late.button.click();
-  await says(late.answer, /We keep asking\.$/);
+  const hung = card(page, 'Hung');
+  await hung.button.click();
+  await says(hung.answer, /We keep asking\.$/);
   await api('POST', '/api/orders', first.postDataJSON(), { 'Idempotency-Key': first.headers()['idempotency-key'] });
-  await says(late.answer, /^Ordered: 1 × Late/);
+  await says(hung.answer, /^Ordered: 1 × Hung/);
 }, { allow: /net::ERR_|status of 4/ });
 
 test('never reached the shop: not ordered, but only after a while', async (page) => {
