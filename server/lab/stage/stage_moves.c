@@ -84,7 +84,7 @@ static void sort_in(const struct actor *actor, struct page_thread *thread,
 struct stage_threads stage_threads(const struct actor *actor)
 {
     struct page *page = actor->page;
-    struct stage_threads found = {NULL};
+    struct stage_threads found = {0};
 
     for (unsigned i = 0; i < page->threads_n; i++) {
         struct page_thread *thread = &page->threads[i];
