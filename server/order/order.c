@@ -16,7 +16,7 @@
 
 enum order_outcome order_outcome_of(enum store_status status)
 {
-    static const enum order_outcome outcomes[STORE_STATUS_N] = {
+    const enum order_outcome outcomes[STORE_STATUS_N] = {
         [STORE_SOLD_OUT] = ORDER_SOLD_OUT,
         /* of the naive way, which knows one segment only */
         [STORE_SHORT] = ORDER_SOLD_OUT,
