@@ -232,6 +232,8 @@ static enum store_status run_one(struct store *store, struct store_write *write,
     write->no = STORE_OK;
     write->expired = 0;
     write->status = write->run(store, write);
+    if (write->status == STORE_OK) /* a half of it must not be kept */
+        write->status = db->status;
     if (db->again)
         return write->status;
     if (write->status != STORE_OK) {

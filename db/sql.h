@@ -102,8 +102,7 @@ struct sql {
     struct sql_options options; /* that it was opened with */
     enum store_status status;   /* STORE_OK, or how the first call failed */
     struct store_error error;   /* of the last failure */
-    int64_t
-        changed; /* rows, by the last INSERT, UPDATE, DELETE; 0: it failed */
+    int64_t changed; /* rows, by the last INSERT, UPDATE, DELETE; 0: failed */
     /* Rows, since it was opened, kept or not. (SQLite does not count rows that REPLACE
      * removes and changes of the schema, so none are made while a store is open.) */
     int64_t changes;
@@ -156,9 +155,9 @@ enum sql_find {
  * bottom of one file. */
 struct sql_engine {
     const char *scheme; /* "sqlite:" */
-    bool
-        far; /* on a server: a statement is a round trip, many rows with one are
-                 better; and there is no lock file (lockfile.h) */
+    /* On a server: a statement is a round trip, many rows with one are better; and
+     * there is no lock file (lockfile.h). */
+    bool far;
     struct sql_words words;
 
     /* scripts[v] brings a database from version v to v + 1. NULL: there was

@@ -16,7 +16,9 @@
  * Only waits with deadlock_ms are known, and of them those that reach the server. It
  * takes deadlock_ms and about half a second, and two commands a second more. It never
  * tells of a deadlock that was none: the look is repeated until all in the cycle are
- * known to have been in the same wait before the first look and after it.
+ * known to have been in the same wait before the first look and after it. A waiter that
+ * is stopped meanwhile, or cannot reach the server, is not heard of, and then nothing is
+ * said.
  *
  * For redisson, fenced and fair, on one Redis; elsewhere deadlock_ms is DLOCK_MISUSE,
  * over a cluster too, because none of its nodes knows the locks of all, and by the first
@@ -40,8 +42,7 @@ void dlock_deadlock_register(void);
  * TEXT says it, with labels (dlock_inspect.h): "A is held by P, which waits for B, which
  * is held by Q, which is not known to wait". DLOCK_OK: no deadlock is known;
  * DLOCK_DEADLOCK: there is one, and TEXT has the way into it; else TEXT is left alone,
- * and the status is as of dlock_inspect(). May take two seconds and a command's timeout.
- * */
+ * and the status is as of dlock_inspect(). Takes up to 2 s and a command's timeout. */
 enum dlock_status dlock_waits_for(struct dlock_session *session,
                                   const char *name,
                                   char text[DLOCK_WAITS_BYTES_MAX],

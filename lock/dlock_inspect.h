@@ -29,15 +29,15 @@ struct dlock_waiting {
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" where there is no queue */
 };
 
-/* Who holds NAME. DLOCK_MISUSE where the strategy cannot tell; DLOCK_UNKNOWN if that depends
- * on a server that did not answer. */
+/* The holder of NAME. DLOCK_MISUSE where the strategy cannot tell; DLOCK_UNKNOWN if that
+ * depends on a server that did not answer. */
 enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
                                 struct dlock_holder *holder,
                                 struct dlock_error *error);
 
-/* Who waits for NAME: fills up to N_MAX of WAITERS, the next one to be served first; *n is
- * how many wait. Where waiters are woken but do not queue, *n is the clients that wait or
- * did a second ago, and WAITERS have no names. DLOCK_MISUSE as above. */
+/* The waiters for NAME: fills up to N_MAX of WAITERS, the next one to be served first; *n
+ * is how many wait. Where waiters are woken but do not queue, *n is the clients that wait
+ * or did a second ago, and WAITERS have no names. DLOCK_MISUSE as above. */
 enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
                                         const char *name,
                                         struct dlock_waiting waiters[],

@@ -12,6 +12,7 @@
  *
  * The hosts of sentinel:, up to 8, are asked for the primary that they call NAME each
  * time a connection is made. A sentinel that wants a login gets that of the primary.
+ * A server that refuses the login, or the database, is DLOCK_UNREACHABLE.
  *
  * The hosts of cluster: are nodes of a Redis Cluster, up to 8, of which one is
  * enough to find the others. It is the last url of a list. While the slot of a lock

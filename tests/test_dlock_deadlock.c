@@ -145,7 +145,7 @@ static void deliver(const char *late)
 
 /*
  * A session that has given up, and holds A as ever; the network delivers its last look
- * again and again. Whoever took that for a waiter that lives would tell of a deadlock.
+ * again and again. A look taken for a waiter that lives would tell of a deadlock.
  */
 ALONE(a_late_look_deceives_nobody)
 {

@@ -451,7 +451,7 @@ static void bring_about(unsigned who, const struct deed *deed)
         begin_wait(user);
 }
 
-/* Whoever believes to hold it does. */
+/* A user that believes to hold it does. */
 static void settle(void)
 {
     for (unsigned i = 0; i < 2; i++) {

@@ -23,7 +23,7 @@ static void add_user(const struct redis_server *server)
 {
     redis_server_tell(server, "ACL SETUSER shop reset on >%s ~* &* +@all",
                       PASSWORD);
-    /* Whoever does not log in gets nowhere. */
+    /* Sessions without a login get nowhere. */
     redis_server_tell(server, "ACL SETUSER default " NO_SCRIPTS);
 }
 

@@ -254,7 +254,7 @@ static const struct store_story stories[] = {
          "a cancels -> order-expired; b pays q -> order-expired; "
          "a is expired late=1 over=0..max; b is expired late=1 over=0..max; "
          "mend; left 10 held=0; c buys 3"},
-    /* Whoever finds that it is overdue. */
+    /* The finder of an overdue hold. */
     {"a product that was known to be sold out sells what has come back",
      "sqlite; open fed; put units=10 pay=3600; a buys 1 alone; "
      "b buys 1 alone; c buys 1 alone; d buys 1 alone; x buys 6; "

@@ -271,7 +271,7 @@ static void check_key(const struct play *play)
     assert_int_equal(product_of(play).stock, 9);
 }
 
-/* Whoever was told that the sale is over sells no more. */
+/* A move that was told of the end of the sale sells no more. */
 static void check_window(const struct play *play)
 {
     assert_ok(play->moves[1].status);

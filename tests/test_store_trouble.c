@@ -3,6 +3,7 @@
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
  * trouble is over, so is ours. A full disk: full/readiness.t, test_store_probe.c.
  */
+#include "db/committer.h"
 #include "server/base/clock.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -159,4 +160,28 @@ STORE_BOTH_TEST(test_without_its_lock_file_it_takes_no_orders)
     store_rig_close(&other);
     assert_int_equal(rename(away, lock), 0);
     assert_int_equal(buy(rig), STORE_GONE);
+}
+
+/* ---- a statement that fails -------------------------------------------------- */
+
+static enum store_status fail_silently(struct store *store,
+                                       struct store_write *write)
+{
+    (void)write;
+    (void)sql_run(store->db, "DELETE FROM segments");
+    (void)sql_run(store->db, "DELETE FROM nowhere");
+    return STORE_OK;
+}
+
+STORE_BOTH_TEST(test_half_a_write_is_not_kept_if_its_verb_says_nothing)
+{
+    struct store_error error;
+
+    open_all(rig);
+    assert_int_not_equal(
+        write_step(rig->store, fail_silently, NULL, "half", 0, &error),
+        STORE_OK);
+    assert_non_null(strstr(error.text, "nowhere"));
+    assert_int_equal(store_rig_product(rig, 1).stock, UNITS);
+    assert_int_equal(buy(rig), STORE_OK);
 }

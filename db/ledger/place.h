@@ -26,8 +26,7 @@ struct place_proof {
 /* The products that were read and are as they were; place.c has the rule. All zero:
  * none. */
 struct rows {
-    int64_t
-        epoch; /* db->epoch at the end of the last transaction; 0 = none is valid */
+    int64_t epoch; /* db->epoch after the last transaction; 0 = none is valid */
     int64_t changes; /* db->changes as of then */
     size_t n;        /* products and segments */
     struct rows_product *products;
@@ -44,10 +43,9 @@ struct place {
     struct store_lot lots[STORE_LOTS_MAX]; /* the source's */
 
     struct sql *db;
-    int64_t now_ms; /* of the lot, read inside the transaction */
-    int64_t
-        clock_ms; /* the same by sql_clock(), for what is to be paid; 0 = not read */
-    bool held; /* orders were sold that are to be paid; kept or not */
+    int64_t now_ms;   /* of the lot, read inside the transaction */
+    int64_t clock_ms; /* by sql_clock(), for what is to be paid; 0 = not read */
+    bool held;        /* orders were sold that are to be paid; kept or not */
     const struct store_lot *lot;
     bool stamped; /* the lot's fence is announced */
     struct keys keys;

@@ -19,7 +19,7 @@
 
 #include "lock/core/client.h"
 
-/* Of a session's releases without an answer the last ones are known when repeated. */
+/* A session remembers so many releases without an answer, the last ones. */
 enum { DLOCK_HELD_RELEASES_MAX = 64 };
 
 /* Its thread starts with the first grant to be renewed. NULL if out of memory. */

@@ -5,7 +5,7 @@
  * only it can release it. Waiters sleep and are woken.
  *
  * Does not know of any other process: two instances of a service sell the same piece twice.
- * That is the failure it is here to show; it passes every test of a single instance.
+ * This lock is here to show that: it passes every test of a single instance.
  *
  * It has no lease: a session that is closed without a release leaves the name locked, for
  * as long as the process lives. In a child of fork(2) every name is free.

@@ -6,8 +6,8 @@
 
 /* DLOCK_OK, or DLOCK_MISUSE: it is in another call, or the parent's of a fork(2). In
  * between, pthread_cancel() does not end this thread, which would leave mutexes locked.
- * Where another thread leaves it, ->cancel_state becomes DLOCK_CANCEL_STATE_KEPT before.
- * */
+ * If another thread will leave it, the one that entered sets ->cancel_state to
+ * DLOCK_CANCEL_STATE_KEPT. */
 enum dlock_status dlock_session_enter(struct dlock_session *session);
 void dlock_session_leave(struct dlock_session *session);
 

@@ -40,8 +40,7 @@ struct dlock_renew {
     const char *owner;
     uint64_t number; /* of the command */
     enum dlock_status status;
-    int64_t
-        answer; /* with DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken, or: */
+    int64_t answer; /* with DLOCK_OK: 1 renewed, 0 expired, -1 taken, or: */
 };
 
 /* A script's reply to a late command, which it has not carried out. */

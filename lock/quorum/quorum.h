@@ -29,12 +29,12 @@ struct dlock_question {
     uint64_t limit_ms;   /* lease time */
     unsigned timeout_ms; /* for all together; 0 = the command timeout */
 
-    size_t
-        needed; /* once so many have agreed to all of it, or cannot any more, the
-                      others get only a little more time; 0 = wait for all */
-    bool
-        insists; /* servers that do not answer in time must hear it, too, and get
-                     the script's text as well: a copy must change nothing */
+    /* Once so many have agreed to all of it, or cannot any more, the others get only
+     * a little more time; 0 = wait for all. */
+    size_t needed;
+    /* Servers that do not answer in time must hear it, too, and get the script's text
+     * as well: a copy must change nothing. */
+    bool insists;
     bool (*agrees)(const struct dlock_reply *reply);
 };
 

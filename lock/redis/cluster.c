@@ -342,13 +342,16 @@ static enum dlock_status talk(const struct dlock_cluster *cluster,
 {
     uint64_t began_ms = dlock_clock_real_now();
     struct dlock_command asking;
-    struct dlock_exchange one = {.command = asks ? &asking : command,
+    struct dlock_exchange one = {.command = command,
                                  .stage = DLOCK_EXCHANGE_BEGUN};
 
     if (node->wire->link.fd < 0 && began_ms < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
-    dlock_command_init(&asking, command->step, command->name, NULL);
-    dlock_command_arg(&asking, "ASKING");
+    if (asks) {
+        dlock_command_init(&asking, command->step, command->name, NULL);
+        dlock_command_arg(&asking, "ASKING");
+        one.command = &asking;
+    }
     dlock_batch_exchange(node->wire, &one, 1, until_ms);
     *reply = one.reply;
     if (asks && one.status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR)

@@ -267,9 +267,9 @@ static void try_store(struct health *h)
         hear(h, HEALTH_STORE, "a write does not come to its end");
 }
 
-/* What fails, or what nothing was heard of within the last second: orders speak for the
- * first and the last. A database that cannot be written need not be read as well. With
- * the mutex held, but not while it waits. */
+/* Parts are tried that fail, or that nobody has heard of within the last second: orders
+ * speak for the first and the last. A database that cannot be written need not be read as
+ * well. With the mutex held, but not while it waits. */
 static void try_all(struct health *h)
 {
     const struct part *store = &h->parts[HEALTH_STORE];

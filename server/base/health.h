@@ -5,7 +5,7 @@
  *
  * A thread of its own tries, once a second at most: what fails; what nobody has heard
  * of for a second, if somebody asks; and the readers of the database, which no order
- * speaks for. Whoever asks hears what is known, at once.
+ * speaks for. Health is answered at once, by what is known.
  *
  * Each outage is logged when it begins, every ten seconds, and when it is over.
  */

@@ -1,5 +1,5 @@
 /*
- * Who may do what: which Host names this server, who is the administrator, and how
+ * Access: which Host names this server, who is the administrator, and how
  * many orders one client may have in flight.
  *
  * Without an admin token the administrator is anybody on this machine, and so is

@@ -59,8 +59,7 @@ struct check_head {
     const char *bytes, *target_at;
     size_t size;
 
-    size_t
-        fields_n; /* with one more than may be it is known to have too many */
+    size_t fields_n; /* one more than may be: it has too many */
     struct check_field fields[CHECK_FIELDS_MAX + 1];
 };
 

@@ -133,7 +133,7 @@ void handle_products_change(struct request *request)
 
     change->product.id = request->match.product_id;
     change->patch = !strcmp(request->method, "PATCH");
-    /* Of a product that has no tag "*" is all that may be there, or not. */
+    /* "*" is the only tag, because a product has none. */
     change->only_there = request_field(request, "If-Match", NULL) != NULL;
     change->only_new = none && !strcmp(none, "*");
     if (route_body(request, change->patch ? PARSE_PATCH : PARSE_PRODUCT,

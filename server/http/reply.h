@@ -36,8 +36,9 @@ struct request;
 
 #define RENDER_ORDER_BYTES 768 /* holds every order, and the NUL */
 
-/* What is shown of an order. What was placed is shown as it was then, whatever became
- * of it since: so the answer to a repeated request is the first one's, byte for byte. */
+/* The state in which an order is shown. RENDER_PLACED is that in which it was placed,
+ * whatever became of it since: so the answer to a repeated request is the first one's,
+ * byte for byte. */
 enum render_view { RENDER_PLACED, RENDER_NOW, RENDER_NOW_WITH_SEGMENT };
 
 /* Fills TEXT, needs no memory and cannot fail; the size without the NUL. */

@@ -184,18 +184,11 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
 {
     struct metrics *metrics = inv->app->metrics;
     struct health *health = inv->app->health;
-    enum order_outcome outcome;
 
     call->end = end;
-    if (!call->request.key && strcmp(call->request.method, "GET") == 0)
-        outcome = ORDER_OUTCOME_N;
-    else
-        outcome = outcome_of(call);
-    if (!call->request.key) {
-        if ((end != INVENTORY_ANSWERED || call->reply.status == 503) &&
-            outcome == ORDER_STORE_UNAVAILABLE)
-            metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
-    } else {
+    if (call->request.key) {
+        const enum order_outcome outcome = outcome_of(call);
+
         if (outcome == ORDER_STORE_UNAVAILABLE ||
             outcome == ORDER_LOCK_UNREACHABLE)
             health_refused(health, HEALTH_INVENTORY,
@@ -207,6 +200,10 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
         metrics_observe(metrics, METRICS_ORDER, clock_us() - call->begun_us);
         if ((call->is_lost || call->is_open) && call->reply.status != 201)
             log_warn("unknown-order", "key=%s", call->request.key);
+    } else if (strcmp(call->request.method, "GET") != 0 &&
+               (end != INVENTORY_ANSWERED || call->reply.status == 503) &&
+               outcome_of(call) == ORDER_STORE_UNAVAILABLE) {
+        metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
     }
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);

@@ -6,10 +6,9 @@
  *     stockade explore     the search of the stage: the faults of all schedules
  *     experiments          which verdict is the right one
  *
- * A row is a lock. Whoever finds more than the row allows has
- * found a bug; whoever finds less has lost a test, or the lock is better than it
- * claims: both are failures. A lock without a row is one as well: whoever adds one
- * has to say what it is good for, and what it is bad at.
+ * A row is a lock. More faults than the row allows are a bug; fewer are a lost test, or
+ * a lock that is better than it claims: both are failures. A lock without a row is one
+ * as well, because its row must say what it is good for, and what it is bad at.
  *
  * The two halves of a row have to fit: the search may break a lock only in a way
  * in which a property that the row says fails would break it

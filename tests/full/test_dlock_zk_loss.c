@@ -47,7 +47,7 @@ static void stand_still(void *ctx, const char *name, const char *owner,
         lock_rig_sleep_ms(1);
 }
 
-/* Whoever tells of a session's end may be slow, and come to its list of nodes
+/* The teller of a session's end may be slow, and come to its list of nodes
  * when the next session has some on it. Those are not lost. */
 static void test_next_session_is_not_lost(void **state)
 {

@@ -160,7 +160,7 @@ static void tell(struct life *life, const char *id, int which)
     pthread_mutex_unlock(&life->mutex);
 }
 
-/* Whoever reads has been told. */
+/* A stock that was read counts as told. */
 static void look(struct life *life, struct store_reader *reader)
 {
     struct store_product product;

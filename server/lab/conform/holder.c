@@ -249,9 +249,9 @@ void conform_check_n2(void)
 /* C ------------------------------------------------------------------------ */
 
 /*
- * NEXT waits for NAME, for longer than it may have to; how long it took. Whoever wakes
- * up only at the end of its own wait did not find out that the lease was over: that is
- * too late. AFTER tells what has happened.
+ * NEXT waits for NAME, for longer than it may have to; how long it took. A waiter
+ * that wakes up only at the end of its own wait did not find out that the lease was over:
+ * that is too late. AFTER tells what has happened.
  */
 static unsigned inherit(const char *name, const char *after)
 {

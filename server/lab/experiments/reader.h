@@ -22,7 +22,7 @@ enum experiment_language {
 /* The language of LOOK (draw.h). */
 enum experiment_language experiment_language(unsigned look);
 
-/* What a file becomes begins with this. */
+/* The head of what is made of a file: an experiment, or a path. */
 struct reader_entry {
     char id[8];    /* "08", as in the list of the README; "08w" in the wild */
     char name[40]; /* "longer-than-the-lease" */

@@ -281,7 +281,7 @@ bool random_shorten(struct stage *stage, unsigned fault,
 
 /* ---- all stages ------------------------------------------------------------- */
 
-/* What nobody has met before is shortened. */
+/* A schedule is shortened if it shows a fault that no other has shown. */
 static void play(struct player *p, uint64_t number)
 {
     struct search_shared *shared = p->shared;

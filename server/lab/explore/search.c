@@ -247,7 +247,7 @@ static struct search_shared *share(const struct stage_scene *scene,
     shared->bounds.no_reduction |= bounds->seed != 0;
     if (shared->bounds.moves > STAGE_MOVES_MAX - bounds->from_n)
         shared->bounds.moves = STAGE_MOVES_MAX - bounds->from_n;
-    /* Of several segments, each chooses one by chance of its own. */
+    /* Buyers are not alike with several segments: each chooses one by chance. */
     shared->bounds.are_alike = scene->segments <= 1 && bounds->from_n == 0;
     for (unsigned i = 1; i < scene->buyers; i++)
         if (memcmp(&scene->roles[i], &scene->roles[0],

@@ -47,7 +47,7 @@ struct buyers_scrape {
     char *text;   /* that came last; NULL: it could not be had */
 };
 
-/* Of the site. */
+/* The site's buyers, all of them. */
 extern struct buyers {
     struct fetches fetches;
     unsigned most, taken; /* orders at a time; those now */

@@ -153,7 +153,6 @@ static bool begin(void)
 
 bool load_crowd(void)
 {
-
     if (load.play->crowd.orders == 0)
         return site_fail("without orders a crowd would not end");
     if (!buyers_crowd(&load.play->crowd, load.play->instances))

@@ -140,7 +140,6 @@ json_t *load_lanes(void)
 /* Answers that were not told yet. */
 static void tell_answers(void)
 {
-
     for (size_t i = 0; i < buyers.orders_n; i++) {
         struct buyers_order *order = &buyers.orders[i];
 
@@ -180,7 +179,6 @@ static bool turn(void)
 /* Each order has a time limit: so has this. */
 static bool await_answers(unsigned who)
 {
-
     for (size_t i = 0; i < buyers.orders_n; i++)
         while (buyers.orders[i].instance == who &&
                buyers.orders[i].outcome == BUYERS_WAITS)

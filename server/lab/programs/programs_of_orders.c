@@ -1,7 +1,7 @@
 /*
  * Programs about orders: all by the real path, as a client of the service would
- * have it, with the service's own code. Whoever pays or cancels checks at once that the
- * answer is what the data says.
+ * have it, with the service's own code. A payment or a cancellation is checked at
+ * once: the answer must be what the data says.
  */
 #include "server/lab/programs/program.h"
 

@@ -426,7 +426,6 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     draw_events(&picture);
     for (size_t i = 0; i < n; i++) {
         struct source *source = &picture.sources[i];
-
         bool is_drawn = !source->event;
 
         while (source->event) /* behind --until, for the verdict */

@@ -115,8 +115,7 @@ struct stage {
 
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
-    bool
-        is_audited; /* since the last write, so that these are of now, in PAST: */
+    bool is_audited; /* since the last write: these are of now, in PAST: */
     const struct store_audit *audit;
     const int64_t *units;         /* that are left */
     bool unfaithful;              /* somebody died, or a reply was lost; */
@@ -171,7 +170,7 @@ static inline bool stage_has_time_passed(const struct stage *stage)
     return stage_now_us(stage) != WORLD_BEGINS_US;
 }
 
-/* Who moves is in the process of ACTOR: so it may be its watchdog. */
+/* The mover is in the process of ACTOR: so it may be its watchdog. */
 static inline bool stage_moves_in(const struct stage *stage,
                                   const struct actor *actor)
 {
@@ -224,7 +223,7 @@ void stage_mark_step(struct stage *stage, struct stage_step *step);
 /* Redis may have a token that nobody was told of yet. */
 void stage_note_tokens_in_keys(struct stage *stage);
 
-/* Who moves took the lock away from its HOLDER, and whether the key is gone. */
+/* The mover took the lock away from its HOLDER. IS_GONE: the key is not there. */
 void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone);
 
 /* The holder's lease has ended. */

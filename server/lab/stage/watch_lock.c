@@ -113,8 +113,9 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
 {
     struct page_lane *lane = turns_own_lane();
 
-    lane->wishes_n += name[0] ? 1u : -1u;
-    if (!name[0] && lane->wishes_n > 0)
+    if (name[0])
+        lane->wishes_n++;
+    else if (--lane->wishes_n > 0)
         return;
     put_name(lane->wants, name);
     lane->wants_thread = thread;

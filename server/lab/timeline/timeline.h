@@ -35,8 +35,7 @@ struct timeline_head {
     const char *lock;     /* as in --lock NAME */
     const char *settings; /* the others, as flags */
     const char *schedule; /* of the stage: the moves */
-    unsigned
-        actors_n; /* a, b, ...: a live instance does not know its own yet */
+    unsigned actors_n;    /* a, b, ...; 0 = not known yet: a live instance */
     /* "started": Unix time. Of the stage, by its own clock: so the same schedule gives the
      * same bytes. */
     uint64_t started_us;
@@ -48,8 +47,7 @@ struct timeline_event {
     char actor[TIMELINE_NAME_BYTES]; /* "" = the world */
     uint64_t took_us;                /* of a live instance; 0 = not known */
     uint64_t dropped; /* so many events are missing here; 0 = it is none */
-    bool
-        is_lost; /* nobody has heard the reply: whether it was done is unknown */
+    bool is_lost;     /* nobody has heard the reply: it was done, or not */
 };
 
 /* Each writes one line. Whether that worked, ferror() and fclose() say. */
