@@ -152,12 +152,13 @@ static const struct lock_story stories[] = {
      "a takes fenced floor=far token=far+1; a gives; b takes fenced floor=far "
      "token=far+2; b gives; a takes fenced floor=far token=far+3; a gives; "
      "b takes fenced floor=far token=far+4; b gives; a takes token=0"},
-    /* No message: as if the head had got it and not come for it yet. */
+    /* No message: as if the head had got it and not come for it yet. On a busy machine it
+     * may come before it gives up. */
     {"a head that gives up passes the turn on", "fair",
      "a takes 20000; b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; "
      "c begins wait=120000; until ZCARD {k}:dlock-queue -> 2; "
-     "listen {k}:dlock-turn:$c; DEL k; b cancels; b ends -> timeout; heard 1; "
-     "c ends"},
+     "listen {k}:dlock-turn:$c; DEL k; b cancels; b ends -> timeout|ok; "
+     "b gives -> misuse|ok; heard 1; c ends"},
 };
 LOCK_STORIES_TEST
 

@@ -188,8 +188,9 @@ static enum dlock_status count(const struct dlock_attempt *attempt,
         return DLOCK_BUSY;
     if (young > 0)
         return dlock_error_set(DLOCK_UNREACHABLE,
-                               "%zu of %zu servers have a vote; %zu have not "
-                               "been up for the longest lease yet%s%.100s",
+                               "%zu of %zu servers have a vote; %zu are not "
+                               "known to have been up for the longest lease "
+                               "yet%s%.100s",
                                yes + no, poll->n, young,
                                ages->text[0] != '\0' ? ", or: " : "",
                                ages->text);
