@@ -1,11 +1,9 @@
 /*
  * The committer: the one thread, with the one connection, that writes.
  *
- * It takes what waits - orders of the source, writes of all threads - runs it
- * in one transaction, commits once and then answers. So many writes share the
- * price of one fsync, and the busier it gets the more they are (group commit).
- * It does not wait to make a batch larger: while it commits, the next batch
- * grows.
+ * What waits - orders of the source, writes of all threads - shares one transaction and
+ * its fsync, the more the busier it gets (group commit). It does not wait to make a batch
+ * larger: while it commits, the next batch grows.
  *
  * Orders that are not paid in time are given back without being asked for: a look into
  * the index of the holds says when the next one is due. While there are holds the
@@ -17,11 +15,7 @@
  *   STORE_OK       run() said so, and the commit is on disk
  *   a "no"         run() said so; what it did was rolled back, unless it is
  *                  write->no: then that is on disk
- *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
- *                  the batch failed before its COMMIT, or its COMMIT was rolled
- *                  back: nothing of it is kept, and all in it hear the same
- *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
- *                  disk, or nothing; all in it hear the same
+ *   others         as of store_place(), the same to all in the batch
  * A failed batch is not tried again: its callers have waited long enough, and ask
  * again if they still care. But a conflict with another instance, or a connection
  * that was lost before the COMMIT, is no failure yet: the batch is run again, with

@@ -12,12 +12,10 @@
  * creating the schema and changing the journal want to be alone.
  *
  * Those that share the database share its *generation* as well (soldout.h), eight
- * bytes in this file. A process that makes wrong what others remember sets a new one,
- * and they see that theirs is gone. A generation is drawn at random and never comes
- * back. So it does no harm if two write at the same moment, or if the file is cut or
- * filled with zeros; and a number that was read half is not one that is
- * remembered. It is read by pread: in a mapped file a cut would kill the reader
- * (SIGBUS).
+ * bytes in this file. It is drawn at random and never comes back. So it does no harm if
+ * two write at the same moment, or if the file is cut or filled with zeros; and a number
+ * that was read half is not one that is remembered. It is read by pread: in a mapped
+ * file a cut would kill the reader (SIGBUS).
  *
  * NULL is the lock file of a database on a server, which has none: nothing is lost
  * there, no generation is known, nobody is heard of.

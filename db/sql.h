@@ -218,7 +218,6 @@ const struct sql_engine *sql_engine_of(const char *url,
 enum store_status sql_open(const struct sql_options *options, struct sql **db,
                            struct store_error *error);
 
-/* NULL is fine. */
 static inline void sql_close(struct sql *db)
 {
     if (db)

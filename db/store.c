@@ -48,28 +48,6 @@ enum store_status store_check(const char *url, struct store_error *error)
 
 /* ---- the store ---------------------------------------------------------- */
 
-static void set_up(struct store *store, const struct store_options *options,
-                   const struct sql_engine *engine)
-{
-    store->options = *options;
-    store->step = (struct step){options->on_step, options->on_step_ctx};
-    store->place.step = store->step;
-    store->place.soldout = &store->soldout;
-    store->look_every_us = (options->shared || engine->far) && options->look_ms
-                               ? options->look_ms * UINT64_C(1000)
-                               : UINT64_MAX;
-    store->writer = (struct sql_options){
-        .engine = engine,
-        .where = store->where,
-        .writes = true,
-        .shared = options->shared || engine->far,
-        .busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS,
-        .hurry = &store->hurry,
-        .on_wait = committer_on_wait,
-        .on_wait_ctx = store,
-    };
-}
-
 static void free_store(struct store *store)
 {
     sql_close(store->db);
@@ -111,7 +89,23 @@ enum store_status store_open(const struct store_options *options,
     if (!opened)
         return engine ? failure_set(error, STORE_IO, "out of memory")
                       : STORE_MISUSE;
-    set_up(opened, options, engine);
+    opened->options = *options;
+    opened->step = (struct step){options->on_step, options->on_step_ctx};
+    opened->writer = (struct sql_options){
+        .engine = engine,
+        .where = opened->where,
+        .writes = true,
+        .shared = options->shared || engine->far,
+        .busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS,
+        .hurry = &opened->hurry,
+        .on_wait = committer_on_wait,
+        .on_wait_ctx = opened,
+    };
+    opened->place.step = opened->step;
+    opened->place.soldout = &opened->soldout;
+    opened->look_every_us = opened->writer.shared && options->look_ms
+                                ? options->look_ms * UINT64_C(1000)
+                                : UINT64_MAX;
     status = engine->find(options->url, SQL_CREATE, opened->where, error);
     if (status == STORE_OK && !engine->far)
         status =

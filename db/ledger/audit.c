@@ -101,7 +101,9 @@ static int64_t above_zero(int64_t number)
     return number > 0 ? number : 0;
 }
 
-static void judge_lines(struct sql *db,
+/* Units on a segment's account that were never put on sale are phantoms, and those that
+ * were and are not on it have vanished. */
+static void judge_units(struct sql *db,
                         void (*on_line)(void *ctx,
                                         const struct store_audit_line *line),
                         void *ctx, struct store_audit *audit)
@@ -133,14 +135,7 @@ static void judge_lines(struct sql *db,
             on_line(ctx, &line);
     }
     sql_end(query);
-}
-
-/* Units on a segment's account that were never put on sale are phantoms, and those that
- * were and are not on it have vanished. */
-static void judge_accounts(struct sql *db, struct store_audit *audit)
-{
-    struct sql_query *query = sql_query(db, AUDIT_UNEXPLAINED);
-
+    query = sql_query(db, AUDIT_UNEXPLAINED);
     while (sql_next(query)) {
         add(&audit->phantom, above_zero(sql_int(query, 0)));
         add(&audit->undersold, above_zero(-sql_int(query, 0)));
@@ -205,8 +200,7 @@ store_audit(struct store_reader *reader,
     *audit = (struct store_audit){0};
     db->patient = true;
     sql_begin_reading(db);
-    judge_lines(db, on_line, ctx, audit);
-    judge_accounts(db, audit);
+    judge_units(db, on_line, ctx, audit);
     count_all(db, audit);
     /* A cancelled order is stored too: only a missing row is lost. */
     for (size_t i = 0; i < acked_n && db->status == STORE_OK; i++)

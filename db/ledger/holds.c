@@ -137,17 +137,21 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
 
 /* ---- expiring ------------------------------------------------------------- */
 
-/* The overdue ones, the longest overdue first, as far as giving back needs them. */
-static size_t find_due(struct sql *db, int64_t now, struct store_order due[])
+/* The longest overdue first, read as far as giving back needs them. */
+enum store_status holds_expire(struct sql *db, struct store_write *write)
 {
+    struct store_order due[HOLDS_EXPIRE_MAX];
+    struct sql_query *query;
+    int64_t now = 0;
     size_t n = 0;
-    struct sql_query *query = sql_query(
+
+    sql_clock(db, &now);
+    query = sql_query(
         db,
         "SELECT number, product_id, segment, user_id, quantity, pay_until_ms "
         "FROM (SELECT number AS due FROM holds WHERE pay_until_ms <= ?1 "
         "ORDER BY pay_until_ms LIMIT ?2) AS d JOIN orders ON number = due",
         now, HOLDS_EXPIRE_MAX);
-
     for (; n < HOLDS_EXPIRE_MAX && sql_next(query); n++)
         due[n] = (struct store_order){.number = sql_int(query, 0),
                                       .product_id = sql_int(query, 1),
@@ -156,17 +160,6 @@ static size_t find_due(struct sql *db, int64_t now, struct store_order due[])
                                       .quantity = sql_int(query, 4),
                                       .pay_until_ms = sql_int(query, 5)};
     sql_end(query);
-    return n;
-}
-
-enum store_status holds_expire(struct sql *db, struct store_write *write)
-{
-    struct store_order due[HOLDS_EXPIRE_MAX];
-    int64_t now = 0;
-    size_t n;
-
-    sql_clock(db, &now);
-    n = find_due(db, now, due);
     for (size_t i = 0; i < n; i++)
         expire(db, write, &due[i], now);
     return db->status;

@@ -50,20 +50,6 @@ static void format_id(int64_t number, int64_t secret,
     (void)stpcpy(id, at);
 }
 
-/* False: this is not the text of an id; exactly one text stands for each. */
-static bool parse_id(const char *id, int64_t *number, int64_t *secret)
-{
-    char again[STORE_ID_BYTES_MAX + 1];
-    uint64_t bits;
-
-    if (sscanf(id, "%18" SCNd64 "-%16" SCNx64, number, &bits) != 2)
-        return false;
-    *secret = (int64_t)bits;
-    /* sscanf is lenient (spaces, signs, capitals, a tail): compare. */
-    format_id(*number, *secret, again);
-    return *number > 0 && strcmp(id, again) == 0;
-}
-
 /* ---- an order ----------------------------------------------------------- */
 
 bool orders_reset(struct store_order *order)
@@ -204,14 +190,20 @@ bool orders_replay(struct sql *db, const struct filter *filter,
     return true;
 }
 
-/* The secret is compared as one machine word, which takes the same time
- * wherever it differs. */
+/* Exactly one text stands for each id, but sscanf is lenient (spaces, signs, capitals, a
+ * tail): so the id is written again, and compared. The secret is compared as one machine
+ * word, which takes the same time wherever it differs. */
 enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order)
 {
-    int64_t number, secret;
+    char again[STORE_ID_BYTES_MAX + 1];
+    int64_t number = 0, secret;
+    uint64_t bits = 0;
 
-    if (!parse_id(id, &number, &secret))
+    (void)sscanf(id, "%18" SCNd64 "-%16" SCNx64, &number, &bits);
+    secret = (int64_t)bits;
+    format_id(number, secret, again);
+    if (number < 1 || strcmp(id, again) != 0)
         return sql_fail(db, STORE_NO_ORDER, "this is no order id");
     if (!read_one(sql_query(db,
                             "SELECT " ORDERS_COLUMNS

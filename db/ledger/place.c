@@ -1,5 +1,5 @@
 /*
- * Guarded placing. See place.h.
+ * Guarded placing. See ledger.h.
  *
  * Orders are decided one after the other against what is left in memory. Their rows are
  * written several at a time; what they took is taken from the stock in the database at
@@ -86,8 +86,11 @@ void place_forget(struct place *place)
     "UPDATE segments SET stock = stock - ?3 "                                  \
     "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 AND terms = ?4"
 
-/* Tells the database what was taken from each segment. */
-static void flush(struct place *place)
+/* Tells the database what was taken from each segment, and what is sold. The stock
+ * first: an order's row takes a lock on its segment's row, which it refers to, in a server
+ * that has locks for rows; two instances that had both done so would wait for each
+ * other. */
+static void write_pending(struct place *place)
 {
     struct rows *rows = &place->rows;
     struct rows_product *product;
@@ -108,6 +111,10 @@ static void flush(struct place *place)
             segment->taken = 0;
         }
     }
+    if (place->pending_n > 0)
+        orders_insert(place->db, place->pending, place->pending_n,
+                      &place->proof);
+    place->pending_n = 0;
 }
 
 /* All that an order may ask by one statement, as this is what a lot of a single order
@@ -206,18 +213,6 @@ static struct rows_segment *richest_of(struct rows_product *product,
 }
 
 /* ---- an order ----------------------------------------------------------- */
-
-/* The stock first: an order's row takes a lock on its segment's row, which it refers
- * to, in a server that has locks for rows; two instances that had both done so would
- * wait for each other. */
-static void write_pending(struct place *place)
-{
-    flush(place);
-    if (place->pending_n > 0)
-        orders_insert(place->db, place->pending, place->pending_n,
-                      &place->proof);
-    place->pending_n = 0;
-}
 
 /* May the order be sold, as far as the sale and its units go? FROM is its
  * segment, NULL if that is not in use. */

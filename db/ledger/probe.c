@@ -39,31 +39,6 @@ static void run_fence(struct sql *db, const char *text,
     sql_finish(sql_bind_text(sql_query(db, text), 1, trial->fence));
 }
 
-/* A stock with its last bit turned is in range as well, and another one. */
-static void write_order(struct sql *db, const struct trial *trial)
-{
-    for (int units = 1; units <= 2; units++)
-        sql_run(db, db->engine->words.buy_units, trial->number,
-                trial->product_id, trial->number, 1, 2);
-    sql_run(db,
-            "UPDATE segments SET stock = ?3 "
-            "WHERE product_id = ?1 AND segment = ?2",
-            trial->product_id, trial->segment, trial->stock ^ 1);
-    sql_finish(sql_bind_text(
-        sql_query(db,
-                  "INSERT INTO orders (number, secret, product_id, "
-                  "segment, user_id, quantity, price_cents, "
-                  "limit_per_user, fence, state, created_ms, "
-                  "cancelled_ms, `key`) "
-                  "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
-                  trial->number, trial->product_id, trial->segment, now_ms()),
-        5, trial->key));
-    sql_run(db,
-            "INSERT INTO holds (number, pay_until_ms, quantity) "
-            "VALUES (?1, 1, 1)",
-            trial->number);
-}
-
 static void draw(struct sql *db, struct trial *trial)
 {
     uint64_t bits = 0;
@@ -86,8 +61,10 @@ enum store_status probe_flush(struct sql *db)
     return db->status;
 }
 
+/* A stock with its last bit turned is in range as well, and another one. */
 enum store_status probe_write(struct sql *db)
 {
+    struct sql_query *query;
     struct trial trial;
     int64_t version = 0;
 
@@ -105,7 +82,25 @@ enum store_status probe_write(struct sql *db)
     if (trial.product_id == 0)
         return db->status;
     sql_run(db, "SAVEPOINT trial");
-    write_order(db, &trial);
+    for (int units = 1; units <= 2; units++)
+        sql_run(db, db->engine->words.buy_units, trial.number, trial.product_id,
+                trial.number, 1, 2);
+    sql_run(db,
+            "UPDATE segments SET stock = ?3 "
+            "WHERE product_id = ?1 AND segment = ?2",
+            trial.product_id, trial.segment, trial.stock ^ 1);
+    query = sql_query(db,
+                      "INSERT INTO orders (number, secret, product_id, "
+                      "segment, user_id, quantity, price_cents, "
+                      "limit_per_user, fence, state, created_ms, "
+                      "cancelled_ms, `key`) "
+                      "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
+                      trial.number, trial.product_id, trial.segment, now_ms());
+    sql_finish(sql_bind_text(query, 5, trial.key));
+    sql_run(db,
+            "INSERT INTO holds (number, pay_until_ms, quantity) "
+            "VALUES (?1, 1, 1)",
+            trial.number);
     sql_run(db, "ROLLBACK TO SAVEPOINT trial");
     return sql_run(db, "RELEASE SAVEPOINT trial");
 }

@@ -36,7 +36,6 @@
 
 #include <assert.h>
 #include <errmsg.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -103,44 +103,27 @@ static bool out_of_space(const struct sqlite *db, int rc)
     return false;
 }
 
-static enum store_status status_of(const struct sqlite *db, int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
-        return STORE_OK;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:
-        return STORE_BUSY;
-    case SQLITE_FULL:
-        return STORE_NO_SPACE;
-    case SQLITE_IOERR:
-        return out_of_space(db, rc) ? STORE_NO_SPACE : STORE_IO;
-    case SQLITE_NOTADB:
-    case SQLITE_CORRUPT:
-        return STORE_UNFIT;
-    case SQLITE_CONSTRAINT:
-        if (rc == SQLITE_CONSTRAINT_TRIGGER)
-            return STORE_IO; /* somebody's who has changed the schema */
-        return rc == SQLITE_CONSTRAINT_CHECK ? STORE_RANGE : STORE_MISUSE;
-    case SQLITE_MISUSE:
-    case SQLITE_RANGE:
-        return STORE_MISUSE;
-    case SQLITE_INTERRUPT:
-        return STORE_CLOSED;
-    default:
-        return STORE_IO;
-    }
-}
+/* By the lower byte of a code; all others are STORE_IO. */
+static const enum store_status meanings[0x100] = {
+    [SQLITE_BUSY] = STORE_BUSY,         [SQLITE_LOCKED] = STORE_BUSY,
+    [SQLITE_PROTOCOL] = STORE_BUSY,     [SQLITE_FULL] = STORE_NO_SPACE,
+    [SQLITE_NOTADB] = STORE_UNFIT,      [SQLITE_CORRUPT] = STORE_UNFIT,
+    [SQLITE_CONSTRAINT] = STORE_MISUSE, [SQLITE_MISUSE] = STORE_MISUSE,
+    [SQLITE_RANGE] = STORE_MISUSE,      [SQLITE_INTERRUPT] = STORE_CLOSED,
+};
 
 static enum store_status report(struct sqlite *db, int rc)
 {
-    enum store_status status = status_of(db, rc);
+    enum store_status status = meanings[rc & 0xff];
 
-    if (status == STORE_OK)
-        return status;
+    if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE)
+        return STORE_OK;
+    if (rc == SQLITE_CONSTRAINT_CHECK)
+        status = STORE_RANGE;
+    else if (out_of_space(db, rc))
+        status = STORE_NO_SPACE;
+    else if (status == STORE_OK || rc == SQLITE_CONSTRAINT_TRIGGER)
+        status = STORE_IO; /* a trigger is of somebody who changed the schema */
     return sql_fail(&db->sql, status, "%s (SQLite code %d)",
                     sqlite3_errmsg(db->handle), rc);
 }
