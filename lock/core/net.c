@@ -38,8 +38,10 @@ int dlock_net_await(int fd, short events, uint64_t until_ms)
             return 1;
         if (ready < 0 && errno != EINTR)
             return -1;
-        if (left == 0)
+        if (left == 0) {
+            errno = ETIMEDOUT;
             return 0;
+        }
     }
 }
 
@@ -75,7 +77,6 @@ int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
             link.tls != NULL
                 ? dlock_tls_made->send(link.tls, bytes, len)
                 : send(link.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        int ready;
 
         if (sent >= 0) {
             bytes += sent;
@@ -84,12 +85,7 @@ int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
         }
         if (errno == EINTR)
             continue;
-        if (errno != EAGAIN)
-            return -1;
-        ready = dlock_net_await(link.fd, POLLOUT, until_ms);
-        if (ready == 0)
-            errno = ETIMEDOUT;
-        if (ready <= 0)
+        if (errno != EAGAIN || dlock_net_await(link.fd, POLLOUT, until_ms) <= 0)
             return -1;
     }
     return 0;
@@ -112,16 +108,10 @@ ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
         bool naps = nap_ms > 0 &&
                     dlock_clock_real_now() + 2 * (uint64_t)nap_ms <= until_ms;
         ssize_t got = receive_some(link, bytes, size, naps ? 0 : MSG_DONTWAIT);
-        int ready;
 
         if (got >= 0 || (errno != EINTR && errno != EAGAIN))
             return got;
-        if (naps)
-            continue;
-        ready = dlock_net_await(link.fd, POLLIN, until_ms);
-        if (ready == 0)
-            errno = ETIMEDOUT;
-        if (ready <= 0)
+        if (!naps && dlock_net_await(link.fd, POLLIN, until_ms) <= 0)
             return -1;
     }
 }

@@ -41,7 +41,7 @@ static inline struct dlock_link dlock_link_plain(int fd)
 /* Leaves *LINK without a socket. */
 void dlock_net_close(struct dlock_link *link);
 
-/* Polls for EVENTS: 1 = ready, 0 = the deadline has passed, -1 = errno. */
+/* Polls for EVENTS: 1 = ready, 0 = the deadline has passed (ETIMEDOUT), -1 = errno. */
 int dlock_net_await(int fd, short events, uint64_t until_ms);
 
 /* All of it, or -1 with errno (ETIMEDOUT at the deadline). No SIGPIPE. */

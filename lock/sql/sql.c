@@ -28,9 +28,6 @@ enum {
 
 /* The url ------------------------------------------------------------------- */
 
-static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
-                                "mysql://USER:PASSWORD@HOST[:PORT]/DB";
-
 /* False: it is too long. */
 static bool put(const char *text, char *field, size_t size)
 {
@@ -96,7 +93,9 @@ enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
     }
     free(address);
     /* Not the url itself: there may be a password in it. */
-    return dlock_error_set(DLOCK_MISUSE, "the url: %s", url_forms);
+    return dlock_error_set(DLOCK_MISUSE,
+                           "the url: use mysql:unix:PATH?db=NAME&user=NAME or "
+                           "mysql://USER:PASSWORD@HOST[:PORT]/DB");
 }
 
 enum dlock_status dlock_sql_client_open(struct dlock *client)

@@ -396,18 +396,23 @@ static int post(struct dlock_zk_handle *handle,
     return ZBADARGUMENTS;
 }
 
+/* The server's answers, and their texts for the step hook. */
+static const struct {
+    int code;
+    const char *text;
+} answers[] = {[DLOCK_ZK_DONE] = {ZOK, "done"},
+               [DLOCK_ZK_EXISTS] = {ZNODEEXISTS, "exists"},
+               [DLOCK_ZK_NONE] = {ZNONODE, "no node"},
+               [DLOCK_ZK_CHANGED] = {ZBADVERSION, "changed"}};
+
 /* A session that has expired took its nodes along: no effect is left. */
 static enum dlock_status judge(int code, enum dlock_zk_answer *answer)
 {
-    static const int answers[] = {[DLOCK_ZK_DONE] = ZOK,
-                                  [DLOCK_ZK_EXISTS] = ZNODEEXISTS,
-                                  [DLOCK_ZK_NONE] = ZNONODE,
-                                  [DLOCK_ZK_CHANGED] = ZBADVERSION};
     bool unknown = code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT ||
                    code == ZCLOSING || code == ZSYSTEMERROR;
 
     for (int i = DLOCK_ZK_DONE; i <= DLOCK_ZK_CHANGED; i++)
-        if (answers[i] == code) {
+        if (answers[i].code == code) {
             *answer = (enum dlock_zk_answer)i;
             return DLOCK_OK;
         }
@@ -489,8 +494,6 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply)
 {
-    static const char *const answers[] = {"done", "exists", "no node",
-                                          "changed"};
     struct dlock_session *session = attempt->session;
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
     uint64_t until_ms;
@@ -512,7 +515,7 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
     else if (status == DLOCK_OK)
         (void)snprintf(text, sizeof(text), "%.150s",
                        reply->text[0] != '\0' ? reply->text
-                                              : answers[reply->answer]);
+                                              : answers[reply->answer].text);
     told = dlock_step_end(attempt, command->step,
                           status == DLOCK_OK ? text : NULL, status);
     if (told != DLOCK_OK)

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/session.h"
 #include "lock/dial/dial.h"
 
 enum { TRIES_MAX = 3 }; /* to delete a node */
@@ -91,13 +90,6 @@ static enum dlock_status await_cleared(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-static void enlist(struct dlock_zk *zk, struct dlock_zk_node *node)
-{
-    DLOCK_LOCKED(&zk->client->mutex);
-
-    LIST_INSERT_HEAD(&zk->nodes, node, link);
-}
-
 /* Making and holding ---------------------------------------------------------- */
 
 /* The keeper's, from here on. */
@@ -133,6 +125,7 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node)
 {
     struct dlock_session *session = attempt->session;
+    struct dlock_zk *zk = session->own;
     uint64_t until_ms = dlock_session_limit(session, 1, 0);
     struct dlock_zk_command create = {
         .verb = in_queue ? DLOCK_ZK_CREATE_SEQUENTIAL : DLOCK_ZK_CREATE,
@@ -167,13 +160,16 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
     } else if (status == DLOCK_OK) {
         status = DLOCK_BUSY;
     }
-    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
-        enlist(session->own, made);
-    else
+    if (status != DLOCK_OK && status != DLOCK_UNKNOWN) {
         free(made);
+        return status;
+    }
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    LIST_INSERT_HEAD(&zk->nodes, made, link);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
     if (status == DLOCK_OK)
         *node = made;
-    else if (status == DLOCK_UNKNOWN)
+    else
         leave_behind(session, made);
     return status;
 }
@@ -469,6 +465,10 @@ void dlock_zk_client_close(struct dlock *client)
 /* Without its workers, a session would not hear of its end. */
 enum dlock_status dlock_zk_client_session_open(struct dlock_session *session)
 {
+    static const struct {
+        const char *name;
+        void *(*run)(void *client);
+    } workers[] = {{"dlock-zk-guard", guard}, {"dlock-zk-keeper", keeper}};
     struct dlock_zk_client *client = session->client->own;
     struct dlock_zk *zk = calloc(1, sizeof(*zk));
     bool watched;
@@ -480,14 +480,11 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session)
     zk->client = client;
     session->own = zk;
     (void)pthread_mutex_lock(&client->mutex);
-    if (client->workers_n == 0 &&
-        dlock_clock_thread(&client->workers[0], "dlock-zk-guard", guard,
-                           client) == 0)
-        client->workers_n = 1;
-    if (client->workers_n == 1 &&
-        dlock_clock_thread(&client->workers[1], "dlock-zk-keeper", keeper,
-                           client) == 0)
-        client->workers_n = 2;
+    while (client->workers_n < 2 &&
+           dlock_clock_thread(&client->workers[client->workers_n],
+                              workers[client->workers_n].name,
+                              workers[client->workers_n].run, client) == 0)
+        client->workers_n++;
     watched = client->workers_n == 2;
     LIST_INSERT_HEAD(&client->sessions, zk, link);
     (void)pthread_mutex_unlock(&client->mutex);
