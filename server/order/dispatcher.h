@@ -19,7 +19,6 @@
 
 #include "server/order/order.h"
 
-struct app;
 struct dispatcher;
 
 /* Of app->store, locks, workers. NULL and a log line if that fails. */

@@ -23,7 +23,6 @@
 #include "db/store_async.h"
 #include "server/base/tasks.h"
 
-struct app;
 struct hints;
 
 /* REDIS_URL as libdlock takes it, of several the first; NULL: there is none, and

@@ -256,33 +256,3 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
     if (status != DLOCK_OK)
         ended(task, task->session, status, NULL, &error);
 }
-
-/* ---- looks ---------------------------------------------------------------- */
-
-/* Once it has ENDED, LOOKS may be freed by others. */
-static void look_run(struct task *task, struct worker *worker)
-{
-    struct lock_looks *looks = task->owner;
-    struct store *store = looks->app->store;
-    char name[LOCK_NAME_BYTES];
-
-    for (size_t i = 0; worker && i < looks->n; i++) {
-        size_t n = 0;
-
-        lock_name(looks->at[i].product_id, looks->at[i].segment, name);
-        looks->at[i].is_wanted =
-            dlock_inspect_waiters(worker->session, name, NULL, 0, &n, NULL) !=
-                DLOCK_OK ||
-            n > 0;
-    }
-    atomic_store(&looks->ended, true);
-    store_source_wake(store);
-}
-
-void lock_looks_begin(struct lock_looks *looks, const struct app *app)
-{
-    looks->app = app;
-    looks->task = (struct task){.run = look_run, .owner = looks};
-    looks->under_way = true;
-    tasks_submit(app->workers, &looks->task);
-}

@@ -81,23 +81,4 @@ void lock_task_run(struct lock_task *task, struct worker *worker);
 enum order_outcome lock_task_outcome(const struct lock_task *task,
                                      const char **why);
 
-/* Which of the locks that we hold another instance waits for; one of which nobody can
- * tell counts as wanted. A worker's while UNDER_WAY and not ENDED. */
-#define LOCK_LOOKS_MAX 64
-struct lock_looks {
-    size_t n;
-    struct {
-        int64_t product_id, segment;
-        bool is_wanted;
-    } at[LOCK_LOOKS_MAX];
-    bool under_way;
-    atomic_bool ended;
-    const struct app *app;
-    struct task task;
-};
-
-/* Hands the N looks to a worker; the store's source is woken when it has ENDED. A
- * look that a worker could not have says no. */
-void lock_looks_begin(struct lock_looks *looks, const struct app *app);
-
 #endif

@@ -1,18 +1,13 @@
 /*
- * The state machine of the queues' locks. See locks.h for the policy.
- *
- *     FREE -> WANTED -> TAKING -> HELD -> GIVING -> FREE
- *                        |  ^
- *                        v  |
- *                        BUSY
- *
- * The committer's thread only.
+ * The state machine of the queues' locks. See locks.h for the policy, queue.h for the
+ * states. The committer's thread only.
  */
 #include "server/order/locks.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+#include "db/store_async.h"
 #include "server/base/app.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -30,6 +25,7 @@
 #define TURN_MS_SHORT 5 /* of very many, or with a session that holds others */
 
 #define LOOK_EVERY_US 10000 /* a lock at most */
+#define LOOKS_MAX     64    /* in one task */
 
 /* Owns the locks that it took, has one connection, does one thing at a time. */
 struct lock_session {
@@ -56,7 +52,18 @@ struct locks {
     size_t calls, waits; /* tasks: short ones, and waits for a lock */
     bool is_away, stopping;
 
-    struct lock_looks looks; /* with --shared: one task for many locks */
+    /* With --shared: which of the locks that we hold another instance waits for. A
+     * worker's while UNDER_WAY and not ENDED. */
+    struct {
+        size_t n;
+        struct {
+            struct queue_id id;
+            bool is_wanted; /* or nobody can tell */
+        } at[LOOKS_MAX];
+        bool under_way;
+        atomic_bool ended;
+        struct task task;
+    } looks;
 };
 
 /* ---- sessions ------------------------------------------------------------- */
@@ -117,7 +124,6 @@ static struct lock_session *session_take(struct locks *locks,
     return best;
 }
 
-/* It is not in use any more. */
 static void session_settle(struct locks *locks, struct lock_session *session)
 {
     session->in_use = false;
@@ -390,42 +396,66 @@ static void begin_all(struct locks *locks)
 
 /* ---- looks: does another instance wait for a lock that we have? ----------- */
 
+/* A look that no worker could have says no. Once it has ENDED, LOCKS may be freed. */
+static void look_run(struct task *task, struct worker *worker)
+{
+    struct locks *locks = task->owner;
+    struct store *store = locks->app->store;
+    char name[LOCK_NAME_BYTES];
+
+    for (size_t i = 0; i < locks->looks.n; i++) {
+        const struct queue_id *id = &locks->looks.at[i].id;
+        size_t n = 0;
+
+        lock_name(id->product_id, id->segment, name);
+        locks->looks.at[i].is_wanted =
+            worker && (dlock_inspect_waiters(worker->session, name, NULL, 0, &n,
+                                             NULL) != DLOCK_OK ||
+                       n > 0);
+    }
+    atomic_store(&locks->looks.ended, true);
+    store_source_wake(store);
+}
+
 /* Begins a look at the first that are held, and moves them to the end. */
 static void look_at_held(struct locks *locks)
 {
     uint64_t now_us = locks->queues->now_us;
-    struct lock_looks *looks = &locks->looks;
     struct queue *queue;
+    size_t n = 0;
 
     look_later(locks);
-    if (looks->under_way)
+    if (locks->looks.under_way)
         return;
-    for (looks->n = 0; looks->n < LOCK_LOOKS_MAX; looks->n++) {
+    for (; n < LOOKS_MAX; n++) {
         queue = TAILQ_FIRST(&locks->held);
         if (!queue || queue->looked_us + LOOK_EVERY_US > now_us)
             break;
         queue->looked_us = now_us;
         TAILQ_REMOVE(&locks->held, queue, held_place);
         TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
-        looks->at[looks->n].product_id = queue->id.product_id;
-        looks->at[looks->n].segment = queue->id.segment;
+        locks->looks.at[n].id = queue->id;
     }
-    if (looks->n > 0)
-        lock_looks_begin(looks, locks->app);
+    locks->looks.n = n;
+    locks->looks.under_way = n > 0;
+    locks->looks.task = (struct task){.run = look_run, .owner = locks};
+    if (n > 0)
+        tasks_submit(locks->app->workers, &locks->looks.task);
 }
 
 static void hear_looks(struct locks *locks)
 {
-    struct lock_looks *looks = &locks->looks;
+    const struct queue_id *id;
     struct queue *queue;
 
-    if (!looks->under_way || !atomic_exchange(&looks->ended, false))
+    if (!locks->looks.under_way || !atomic_exchange(&locks->looks.ended, false))
         return;
-    looks->under_way = false;
-    for (size_t i = 0; i < looks->n; i++) {
-        queue = queue_find(locks->queues, looks->at[i].product_id,
-                           looks->at[i].segment);
-        if (!looks->at[i].is_wanted || !queue || queue->state != QUEUE_HELD)
+    locks->looks.under_way = false;
+    for (size_t i = 0; i < locks->looks.n; i++) {
+        id = &locks->looks.at[i].id;
+        queue = queue_find(locks->queues, id->product_id, id->segment);
+        if (!locks->looks.at[i].is_wanted || !queue ||
+            queue->state != QUEUE_HELD)
             continue;
         /* If two instances gave way before they had sold, none would sell. */
         if (queue->waiting > 0 && !queue->has_placed && !is_stuck(locks, queue))

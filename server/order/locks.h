@@ -23,7 +23,6 @@
 
 #include "server/order/queue.h"
 
-struct app;
 struct locks;
 
 /* The lock was not to be had: those orders are to be refused that came before

@@ -19,7 +19,6 @@
 #define ORDER_TRIES_MAX  3 /* of an order whose lock was overtaken */
 #define ORDER_PROBES_MAX 2 /* segments with too few units; then it gathers */
 
-struct app;
 struct queue;
 
 /* Where orders come in: it bounds how many are under way. */

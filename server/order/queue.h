@@ -10,6 +10,11 @@
  *     QUEUE_HELD     we have it: what waits may be placed
  *     QUEUE_GIVING   it is to be given back, or is being so
  *
+ *     FREE -> WANTED -> TAKING -> HELD -> GIVING -> FREE
+ *                       |    ^
+ *                       v    |
+ *                        BUSY
+ *
  * The committer's thread only.
  */
 #ifndef QUEUE_H
@@ -80,7 +85,6 @@ void queues_init(struct queues *queues);
 /* Every queue is empty, every lock given back. */
 void queues_release(struct queues *queues);
 
-/* NULL: there is none. */
 struct queue *queue_find(struct queues *queues, int64_t product_id,
                          int64_t segment);
 
