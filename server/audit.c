@@ -43,35 +43,6 @@ static const char help[] =
     "It only looks: what is wrong it reports, and mends nothing.\n"
     "Exit status: 0 balanced, 1 violated, 2 could not tell.\n";
 
-static int options_read(int argc, char *argv[], struct options *options)
-{
-    const struct option flags[] = {
-        {"db", required_argument, NULL, 'd'},
-        {"json", no_argument, &options->json, true},
-        {"acked", required_argument, NULL, 'a'},
-        {"help", no_argument, &options->help, true},
-        {0},
-    };
-    int c;
-
-    *options = (struct options){.db = "sqlite:stockade.db"};
-    while ((c = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
-        if (c == 'd')
-            options->db = optarg;
-        else if (c == 'a')
-            options->acked = optarg;
-        else if (c != 0)
-            return fprintf(stderr,
-                           "stockade: audit takes --db URL, --json "
-                           "and --acked FILE, not '%s'\n",
-                           argv[optind - 1]);
-    }
-    if (optind < argc)
-        return fprintf(stderr, "stockade: audit does not take '%s'\n",
-                       argv[optind]);
-    return 0;
-}
-
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
     struct ledger *ledger = ctx;
@@ -175,12 +146,34 @@ static int audit(const struct options *options, struct ledger *ledger)
 
 int audit_main(int argc, char *argv[])
 {
-    struct options options;
+    struct options options = {.db = "sqlite:stockade.db"};
+    const struct option flags[] = {
+        {"db", required_argument, NULL, 'd'},
+        {"json", no_argument, &options.json, true},
+        {"acked", required_argument, NULL, 'a'},
+        {"help", no_argument, &options.help, true},
+        {0},
+    };
     struct ledger ledger = {0};
-    int status = AUDIT_CANNOT_TELL;
+    int c, status = AUDIT_CANNOT_TELL;
 
-    if (options_read(argc, argv, &options) != 0)
-        return AUDIT_CANNOT_TELL;
+    while ((c = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
+        if (c == 'd') {
+            options.db = optarg;
+        } else if (c == 'a') {
+            options.acked = optarg;
+        } else if (c != 0) {
+            fprintf(stderr,
+                    "stockade: audit takes --db URL, --json and --acked FILE, "
+                    "not '%s'\n",
+                    argv[optind - 1]);
+            return status;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "stockade: audit does not take '%s'\n", argv[optind]);
+        return status;
+    }
     if (options.help) {
         printf("%s", help);
         return 0;

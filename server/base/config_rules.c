@@ -56,20 +56,6 @@ static const char *lock_url_broken(const struct config *c, unsigned lock,
                         : NULL;
 }
 
-/* A lock of a user's, which guards the limit, and no stock. */
-static const char *lock_per_broken(const struct config *c, unsigned lock)
-{
-    if (c->lock_per == LOCK_PER_PRODUCT)
-        return NULL;
-    if (c->orders == ORDERS_BATCHED)
-        return "goes with --orders one-by-one: a batch has orders of many "
-               "users";
-    return lock & DLOCK_CAP_FENCED
-               ? "goes with a lock without fencing tokens, such as --lock "
-                 "redisson: the database compares those of a product"
-               : NULL;
-}
-
 /* The form of one setting's value, where the table cannot say it. Which locks take several
  * Redis, libdlock knows. */
 static const char *form_broken(const struct config *c, const char **name)
@@ -134,10 +120,13 @@ const char *config_rules_broken(const struct config *c, const char **name)
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "goes with --orders one-by-one: a batch is one transaction "
                "already";
-    *name = "lock-per";
-    broken = lock_per_broken(c, lock->capabilities);
-    if (broken)
-        return broken;
+    *name = "lock-per"; /* a user's lock guards the limit, and no stock */
+    if (c->lock_per == LOCK_PER_USER && c->orders == ORDERS_BATCHED)
+        return "goes with --orders one-by-one: a batch has orders of many "
+               "users";
+    if (c->lock_per == LOCK_PER_USER && (lock->capabilities & DLOCK_CAP_FENCED))
+        return "goes with a lock without fencing tokens, such as --lock "
+               "redisson: the database compares those of a product";
     *name = "shared";
     if (c->shared && strcmp(c->redis, "spawn") == 0 &&
         config_rules_uses_redis(lock))

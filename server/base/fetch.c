@@ -95,10 +95,21 @@ static bool add_key(struct fetch *fetch, const char *key)
     return add_field(fetch, "Idempotency-Key", quoted);
 }
 
-static void set_request(struct fetch *fetch, const struct fetch_request *what)
+struct fetch *fetch_begin(struct fetches *fetches,
+                          const struct fetch_request *what)
 {
-    CURL *easy = fetch->easy;
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+    CURL *easy;
 
+    if (!fetch)
+        return NULL;
+    fetch->begun_us = clock_us();
+    fetch->easy = easy = curl_easy_init();
+    LIST_INSERT_HEAD(&fetches->list, fetch, place);
+    if (!easy ||
+        (what->body && !add_field(fetch, "Content-Type", "application/json")) ||
+        (what->key && !add_key(fetch, what->key)))
+        goto err;
     curl_easy_setopt(easy, CURLOPT_URL, what->url);
     curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, what->target);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -120,28 +131,10 @@ static void set_request(struct fetch *fetch, const struct fetch_request *what)
     }
     if (strcmp(what->method, what->body ? "POST" : "GET") != 0)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, what->method);
-}
-
-struct fetch *fetch_begin(struct fetches *fetches,
-                          const struct fetch_request *request)
-{
-    struct fetch *fetch = calloc(1, sizeof(*fetch));
-    bool good;
-
-    if (!fetch)
-        return NULL;
-    fetch->begun_us = clock_us();
-    fetch->easy = curl_easy_init();
-    LIST_INSERT_HEAD(&fetches->list, fetch, place);
-    good = fetch->easy && (!request->body || add_field(fetch, "Content-Type",
-                                                       "application/json"));
-    good = good && (!request->key || add_key(fetch, request->key));
-    if (good) {
-        set_request(fetch, request);
-        good = curl_multi_add_handle(fetches->multi, fetch->easy) == CURLM_OK;
-    }
-    if (good)
+    if (curl_multi_add_handle(fetches->multi, easy) == CURLM_OK)
         return fetch;
+
+err:
     fetch_free(fetch);
     return NULL;
 }

@@ -66,7 +66,7 @@ void fetch_close(struct fetches *fetches);
 
 /* NULL: no memory. */
 struct fetch *fetch_begin(struct fetches *fetches,
-                          const struct fetch_request *request);
+                          const struct fetch_request *what);
 
 /* One that has ended, to be freed; NULL: none. */
 struct fetch *fetch_next(struct fetches *fetches);

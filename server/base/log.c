@@ -165,30 +165,12 @@ static void put_out(const char *text, size_t n)
 }
 
 /* A pipe with room has it for 4 KiB, unless another process writes as well. */
-static void write_line(const struct line *line)
-{
-    char gap[64];
-    int n;
-
-    pthread_mutex_lock(&writing);
-    if (missing && has_room(0)) {
-        n = snprintf(gap, sizeof(gap), "%slevel=warn msg=log missing=%u\n",
-                     to_journal ? level_rows[LOG_WARN].priority : "", missing);
-        put_out(gap, (size_t)n);
-        missing = 0;
-    }
-    if (has_room(missing ? 0 : LOG_WAIT_MS))
-        put_out(line->text, line->n);
-    else
-        missing++;
-    pthread_mutex_unlock(&writing);
-}
-
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
     struct line line = {0};
+    int n, saved_errno = errno;
     va_list args;
-    int saved_errno = errno;
+    char gap[64];
 
     if ((int)level > atomic_load(&log_threshold))
         return;
@@ -200,6 +182,17 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
     put_pairs(&line, format, args);
     va_end(args);
     line.text[line.n - 1] = '\n'; /* in place of the last pair's space */
-    write_line(&line);
+    pthread_mutex_lock(&writing);
+    if (missing && has_room(0)) {
+        n = snprintf(gap, sizeof(gap), "%slevel=warn msg=log missing=%u\n",
+                     to_journal ? level_rows[LOG_WARN].priority : "", missing);
+        put_out(gap, (size_t)n);
+        missing = 0;
+    }
+    if (has_room(missing ? 0 : LOG_WAIT_MS))
+        put_out(line.text, line.n);
+    else
+        missing++;
+    pthread_mutex_unlock(&writing);
     errno = saved_errno;
 }

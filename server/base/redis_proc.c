@@ -99,10 +99,10 @@ void redis_proc_kill(struct redis_proc *proc)
     proc->out = -1;
 }
 
-/* It has no configuration file: nothing is kept on disk, and a server that is full
+/* A new server has no configuration file: nothing is kept on disk, and one that is full
  * refuses to write instead of forgetting locks. Ctrl-C does not end it: we do, when the
  * locks are back. */
-static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
+bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
 {
     char *const argv[] = {"redis-server",
                           "--port",
@@ -115,20 +115,17 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
                           proc->dir,
                           "--save",
                           "",
-                          "--appendonly",
-                          "no",
                           "--maxmemory",
                           "256mb",
                           "--maxmemory-policy",
                           "noeviction",
-                          "--daemonize",
-                          "no",
-                          "--logfile",
-                          "",
                           NULL};
     int ends[2];
     bool gone;
 
+    if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
+        return true;
+    redis_proc_kill(proc);
     if (pipe2(ends, O_CLOEXEC) == 0) {
         proc->out = ends[0];
         proc->pid = child_fork(SIGKILL);
@@ -141,6 +138,9 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
                  strerror(errno));
     } else if (child_wait_ready(proc, &gone)) {
         fcntl(proc->out, F_SETFL, O_NONBLOCK);
+        if (proc->has_run)
+            log_warn("redis", "state=restarted");
+        proc->has_run = true;
         return true;
     } else {
         snprintf(error, error_size,
@@ -153,18 +153,26 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
     return false;
 }
 
-/* Beside the database if that is a file, and the name is fit; else in /tmp. It goes into a
- * socket address, and into an URL of libdlock, where ',' and '?' end it; and redis-server
- * removes what has this name. */
-static bool choose_socket(struct redis_proc *proc, const char *db_path)
+/* The socket is beside the database if that is a file, and the name is fit; else in /tmp. It
+ * goes into a socket address, and into an URL of libdlock, where ',' and '?' end it; and
+ * redis-server removes what has this name. */
+struct redis_proc *redis_proc_new(const char *db_path, char *error,
+                                  size_t error_size)
 {
     static atomic_uint sockets; /* of this process, in /tmp */
+    struct redis_proc *proc = calloc(1, sizeof(*proc));
     char absolute[PATH_MAX] = "/tmp/stockade", copy[PATH_MAX];
     char beside[PATH_MAX + sizeof(".redis")];
     struct stat st;
 
-    if (db_path && !realpath(db_path, absolute))
-        return false;
+    if (!proc)
+        return NULL;
+    if (db_path && !realpath(db_path, absolute)) {
+        snprintf(error, error_size, "no place for a socket beside %s", db_path);
+        free(proc);
+        return NULL;
+    }
+    proc->out = -1;
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
     snprintf(beside, sizeof(beside), "%s.redis", absolute);
@@ -177,7 +185,7 @@ static bool choose_socket(struct redis_proc *proc, const char *db_path)
         snprintf(proc->url, sizeof(proc->url),
                  "unix:/tmp/stockade-%ld-%u.redis", (long)getpid(),
                  atomic_fetch_add(&sockets, 1));
-    return true;
+    return proc;
 }
 
 bool redis_proc_is_installed(void)
@@ -193,21 +201,6 @@ bool redis_proc_is_installed(void)
             return true;
     }
     return false;
-}
-
-struct redis_proc *redis_proc_new(const char *db_path, char *error,
-                                  size_t error_size)
-{
-    struct redis_proc *proc = calloc(1, sizeof(*proc));
-
-    if (!proc)
-        return NULL;
-    proc->out = -1;
-    if (choose_socket(proc, db_path))
-        return proc;
-    snprintf(error, error_size, "no place for a socket beside %s", db_path);
-    free(proc);
-    return NULL;
 }
 
 struct redis_proc *redis_proc_start(const char *db_path, char *error,
@@ -229,19 +222,6 @@ const char *redis_proc_url(const struct redis_proc *proc)
 int redis_proc_fd(const struct redis_proc *proc)
 {
     return proc->out;
-}
-
-bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
-{
-    if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
-        return true;
-    redis_proc_kill(proc);
-    if (!child_run(proc, error, error_size))
-        return false;
-    if (proc->has_run)
-        log_warn("redis", "state=restarted");
-    proc->has_run = true;
-    return true;
 }
 
 void redis_proc_signal(const struct redis_proc *proc, int number)

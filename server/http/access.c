@@ -202,29 +202,24 @@ bool access_is_admin(const struct request *request)
 
 /* ---- orders in flight --------------------------------------------------------- */
 
-/* Each step brings all bits of what it multiplies into the upper half. */
-static atomic_uint *count_of(struct access_limit *limit,
-                             const struct in6_addr *address)
+/* Each step of the hash brings all bits of what it multiplies into the upper half. The
+ * count is compared before it rises: an order that is refused takes no place. */
+atomic_uint *access_enter(struct access_limit *limit,
+                          const struct in6_addr *client)
 {
     uint64_t half[2], hash;
+    atomic_uint *count;
+    unsigned inflight;
 
-    memcpy(half, address, sizeof(half));
+    memcpy(half, client, sizeof(half));
     /* A host that has one IPv6 address usually has the 2^64 beside it. */
-    if (!IN6_IS_ADDR_V4MAPPED(address))
+    if (!IN6_IS_ADDR_V4MAPPED(client))
         half[1] = 0;
     hash = (half[0] ^ limit->seed) * ODD;
     hash = (hash ^ (hash >> 32) ^ half[1]) * ODD;
     hash = (hash ^ (hash >> 32)) * ODD;
-    return &limit->counts[(hash >> 32) % ACCESS_COUNTS];
-}
-
-/* Compared before it is counted: an order that is refused takes no place. */
-atomic_uint *access_enter(struct access_limit *limit,
-                          const struct in6_addr *client)
-{
-    atomic_uint *count = count_of(limit, client);
-    unsigned inflight = atomic_load(count);
-
+    count = &limit->counts[(hash >> 32) % ACCESS_COUNTS];
+    inflight = atomic_load(count);
     do
         if (inflight >= limit->inflight_max)
             return NULL;

@@ -151,24 +151,8 @@ static bool put_events(struct viewer *viewer, FILE *out)
     return true;
 }
 
-static void put_products(struct viewer *viewer, FILE *out)
-{
-    const struct feed *feed = viewer->feed;
-    char *json = render_products(feed->told, feed->told_n,
-                                 feed->app->config->lock, feed->after);
-
-    if (!json)
-        return; /* no memory: the next look tries again */
-    if (viewer->next || viewer->has_lost)
-        fputs("event: lost\ndata: {}\n\n", out);
-    fprintf(out, "id: %08" PRIx32 "-%" PRIu64 "\nevent: products\ndata: %s\n",
-            feed->run, feed->last, json);
-    free(json);
-    viewer->next = feed->last + 1;
-}
-
 /* All that there is to be told becomes the viewer's text; the time first, because the
- * windows of sales are seen by it. */
+ * windows of sales are seen by it. What has no memory the next look tries again. */
 static void collect(struct viewer *viewer)
 {
     struct feed *feed = viewer->feed;
@@ -189,8 +173,20 @@ static void collect(struct viewer *viewer)
             free(json);
             viewer->beat_ms = feed->looked_ms;
         }
-        if (!put_events(viewer, out))
-            put_products(viewer, out);
+        json = put_events(viewer, out)
+                   ? NULL
+                   : render_products(feed->told, feed->told_n,
+                                     feed->app->config->lock, feed->after);
+        if (json) {
+            if (viewer->next || viewer->has_lost)
+                fputs("event: lost\ndata: {}\n\n", out);
+            fprintf(out,
+                    "id: %08" PRIx32 "-%" PRIu64 "\nevent: products\n"
+                    "data: %s\n",
+                    feed->run, feed->last, json);
+            viewer->next = feed->last + 1;
+        }
+        free(json);
     }
     pthread_mutex_unlock(&feed->mutex);
     if (fclose(out) || !viewer->size) {

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/base/app.h"
 #include "server/http/reply.h"
 
 static void pass_on(struct request *request)
@@ -32,7 +31,7 @@ static void pass_on(struct request *request)
 static void order_answer(struct request *request)
 {
     struct order *order = &request->order;
-    bool answered = request->call.end == INVENTORY_ANSWERED;
+    bool answered = request->call.end == FETCH_ANSWERED;
 
     if (order->is_fallback && (!answered || request->call.reply.status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
@@ -40,7 +39,7 @@ static void order_answer(struct request *request)
         pass_on(request);
         return;
     }
-    if (request->call.end != INVENTORY_UNKNOWN) {
+    if (request->call.end != FETCH_LOST) {
         order_not_now(order, ORDER_STORE_UNAVAILABLE,
                       "no inventory service is ready");
     } else {
@@ -84,11 +83,11 @@ void handle_inventory_order(struct request *request)
 
 static void other_answer(struct request *request)
 {
-    if (request->call.end == INVENTORY_ANSWERED)
+    if (request->call.end == FETCH_ANSWERED)
         pass_on(request);
     else
         reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s",
-                      request->call.end == INVENTORY_NOT_SENT
+                      request->call.end == FETCH_NOT_SENT
                           ? "no inventory service is ready; nothing was done"
                           : "no inventory service has answered: ask again");
 }

@@ -229,11 +229,6 @@ void loop_done(struct loop *loop, struct loop_mark *mark)
     loop->begun--;
 }
 
-void loop_again(struct loop *loop)
-{
-    loop->begun++;
-}
-
 /* ---- a loop, from its beginning to its end ----------------------------------- */
 
 bool loop_watch(struct loop *loop, int fd)
@@ -413,8 +408,12 @@ struct http *http_open(const struct app *app)
     socklen_t size = sizeof(bound);
     char host[48] = "?", port[8] = "?";
 
-    if (!http) {
+    if (http)
+        http->group.feed =
+            feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
+    if (!http || !http->group.feed) {
         log_error("http", "error=\"no memory\"");
+        free(http);
         return NULL;
     }
     parse_init();
@@ -422,15 +421,9 @@ struct http *http_open(const struct app *app)
     http->app = app;
     http->group.limit.inflight_max = (unsigned)config->client_inflight_max;
     (void)getrandom(&http->group.limit.seed, sizeof(uint64_t), 0);
-    http->group.feed =
-        feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
-    if (!http->group.feed) {
-        log_error("http", "error=\"no memory\"");
-        goto err_after_calloc;
-    }
     http->listener = listen_on(config->listen, false);
     if (http->listener < 0)
-        goto err_after_calloc;
+        goto err_after_feed;
     /* As numbers: with port 0 only the kernel knows the port. */
     if (!getsockname(http->listener, (struct sockaddr *)&bound, &size))
         getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port,
@@ -446,7 +439,7 @@ struct http *http_open(const struct app *app)
               "enough file descriptors for --connections-max?\"",
               config->listen);
     /* It has closed the listener on some of its ways out: leave it. */
-err_after_calloc:
+err_after_feed:
     release(http);
     return NULL;
 }

@@ -33,7 +33,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "server/base/timers.h"
@@ -88,7 +87,7 @@ struct loop {
     uint64_t pass, round; /* from 1; a round ends with a hand-over */
     int wait_fd;       /* an epoll of bell_fd and what loop_watch() was given */
     int bell_fd;       /* an eventfd */
-    unsigned begun;    /* see loop_begun() */
+    unsigned begun;    /* so many need another pass, see loop_begun() */
     unsigned expected; /* requests that will come back */
     unsigned gathered, awaited; /* orders; those gathered are awaited as well */
     unsigned answered;          /* in this round, and silent since */
@@ -130,7 +129,6 @@ struct request *loop_take(struct loop *loop);
  * something to do; with HAS_MORE there is already. */
 void loop_end_pass(struct loop *loop, bool has_more);
 
-/* Adds an order to those that are gathered. */
 void loop_order(struct loop *loop, struct order *order);
 
 /* A customer's order was answered; the customer has sent something, or left. */
@@ -141,8 +139,6 @@ void loop_heard(struct loop *loop, struct loop_mark *mark);
  * an event from the kernel; and it is through with it. */
 void loop_begun(struct loop *loop, struct loop_mark *mark);
 void loop_done(struct loop *loop, struct loop_mark *mark);
-/* There has to be another pass. */
-void loop_again(struct loop *loop);
 
 /* ---- mhd.c ------------------------------------------------------------------- */
 

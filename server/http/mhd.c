@@ -169,7 +169,7 @@ static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
         bytes[size++] = '\n';
     }
     if (size) {
-        loop_again(loop);
+        loop->begun++;
         return (ssize_t)size;
     }
     viewer->is_asleep = true;
@@ -274,7 +274,7 @@ static void come_due(struct timer *timer)
         viewer->is_asleep = false;
         loop->suspended--;
         MHD_resume_connection(connection->handle);
-        loop_again(loop);
+        loop->begun++;
     } else if (request->stage == REQUEST_READING) {
         reply_late(connection);
     } else if (request->stage != REQUEST_WAITING) {
@@ -327,7 +327,7 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
         return;
     }
     *context = NULL;
-    loop_again(loop); /* there may be room for the next now */
+    loop->begun++; /* there may be room for the next now */
     if (!connection)
         return;
     timers_cancel(&loop->timers, &connection->timer);
@@ -461,7 +461,7 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
     loop_done(request->loop, &connection->mark);
     /* While it waited the next request may have come. */
     if (request->waits_for != REQUEST_FOR_NOTHING)
-        loop_again(request->loop);
+        request->loop->begun++;
     if (request->waits_for == REQUEST_FOR_ORDER)
         loop_answered(request->loop, &connection->mark);
     restart(connection);

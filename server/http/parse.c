@@ -27,7 +27,6 @@ struct field {
     int64_t min, max; /* of INTEGER; of a text the room */
 };
 
-/* The body of POST /api/orders. */
 #define AT(member) offsetof(struct store_order, member)
 static const struct field order_fields[] = {
     {"product_id", INTEGER, REQUIRED, 0, AT(product_id), 1, STORE_NUMBER_MAX},
@@ -37,7 +36,6 @@ static const struct field order_fields[] = {
 };
 #undef AT
 
-/* The bodies of PUT and PATCH /api/products/{id}. */
 #define AT(member) offsetof(struct store_product, member)
 static const struct field product_fields[] = {
     {"name", TEXT, REQUIRED, STORE_GIVEN_NAME, AT(name), 0,
@@ -63,7 +61,6 @@ static const struct field restock_fields[] = {
     {0},
 };
 
-/* The body of a payment. */
 static const struct field payment_fields[] = {
     {"payment", WORD, REQUIRED, 0, 0, 0, STORE_PAYMENT_BYTES_MAX + 1},
     {0},

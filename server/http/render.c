@@ -102,20 +102,6 @@ static const char *state_text(const struct store_order *order,
     return texts[order->pay_until_ms ? STORE_AWAITING : STORE_PLACED];
 }
 
-/* Also one that is paid at once may have been paid once more. */
-static char *put_payments(char *at, const struct store_order *order,
-                          enum render_view view)
-{
-    if (order->pay_until_ms)
-        at = put_time(PUT(at, ",\"pay_until\":"), order->pay_until_ms);
-    if (view == RENDER_PLACED || !(order->pay_until_ms || order->late))
-        return at;
-    at = put_text(PUT(at, ",\"payment\":"), order->payment);
-    at = put_time(PUT(at, ",\"paid_at\":"), order->paid_ms);
-    at = put_integer(PUT(at, ",\"late_payments\":"), order->late);
-    return put_text(PUT(at, ",\"late_payment\":"), order->late_payment);
-}
-
 /* The id is made of letters, digits and "-", and a payment has no quotes: nothing to
  * escape. */
 size_t render_order(const struct store_order *order, enum render_view view,
@@ -143,7 +129,15 @@ size_t render_order(const struct store_order *order, enum render_view view,
     at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
     if (view == RENDER_NOW_WITH_SEGMENT)
         at = put_integer(PUT(at, ",\"segment\":"), order->segment);
-    at = put_payments(at, order, view);
+    if (order->pay_until_ms)
+        at = put_time(PUT(at, ",\"pay_until\":"), order->pay_until_ms);
+    /* Also one that is paid at once may have been paid once more. */
+    if (view != RENDER_PLACED && (order->pay_until_ms || order->late)) {
+        at = put_text(PUT(at, ",\"payment\":"), order->payment);
+        at = put_time(PUT(at, ",\"paid_at\":"), order->paid_ms);
+        at = put_integer(PUT(at, ",\"late_payments\":"), order->late);
+        at = put_text(PUT(at, ",\"late_payment\":"), order->late_payment);
+    }
     at = stpcpy(at, "}\n"); /* and a NUL */
     assert(at < text + RENDER_ORDER_BYTES);
     return (size_t)(at - text);

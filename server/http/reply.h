@@ -85,7 +85,6 @@ void reply_problem(struct request *request, enum problem problem,
 /* The same of the request's order, which was not placed, or may have been. */
 void reply_outcome(struct request *request);
 
-/* A body that could not be parsed. */
 void reply_faults(struct request *request, const struct parse_error *error);
 
 /* The store refused, or could not look. */

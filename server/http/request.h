@@ -39,9 +39,6 @@
 
 #define REQUEST_PARAM_BYTES_MAX 64
 
-struct app;
-struct request;
-
 /* Replies, or says with a text why the store could not tell. */
 typedef enum store_status request_run(struct request *request,
                                       struct worker *worker,

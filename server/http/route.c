@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "server/base/app.h"
-#include "server/base/config.h"
 #include "server/base/metrics.h"
 #include "server/http/reply.h"
 
@@ -27,7 +26,6 @@ enum route_flags {
     ROUTE_STORE = 1 << 5,   /* where the database is: not at an order service */
 };
 
-/* A row of the table. */
 struct route {
     const char *method;
     const char *pattern; /* "{id}": one part of the path; "": a file */
@@ -152,15 +150,6 @@ static bool has_right_type(const struct request *request, unsigned flags)
             ((flags & ROUTE_PATCH) && is_of_type(given, ROUTE_PATCH_TYPE)));
 }
 
-/* Only a file has a tag, which a change cannot name: of If-Match "*" is all that can hold
- * (RFC 9110, 13.1.1). */
-static bool has_wrong_tag(const struct request *request)
-{
-    const char *match = request_field(request, "If-Match", NULL);
-
-    return match && !request->is_read && strcmp(match, "*") != 0;
-}
-
 static void refuse_without_store(struct request *request,
                                  const struct route *route)
 {
@@ -180,6 +169,7 @@ static void refuse_without_store(struct request *request,
 void route_dispatch(struct request *request, const char *method)
 {
     const struct check_verdict *verdict = &request->verdict;
+    const char *tag = request_field(request, "If-Match", NULL);
     const struct route *route;
     const char *wrong;
 
@@ -225,7 +215,9 @@ void route_dispatch(struct request *request, const char *method)
     else if ((route->flags & ROUTE_PRODUCT) &&
              !parse_number(request->match.param, &request->match.product_id))
         reply_problem(request, PROBLEM_NO_PRODUCT, "product ids are numbers");
-    else if (route->flags && has_wrong_tag(request))
+    /* Only a file has a tag, which a change cannot name: "*" is all that can hold (RFC
+     * 9110, 13.1.1). */
+    else if (route->flags && !request->is_read && tag && strcmp(tag, "*") != 0)
         reply_problem(request, PROBLEM_CONDITION,
                       "nothing here has a tag: leave If-Match out");
     else if ((route->flags & ROUTE_ASKED) && request->app->inventory)

@@ -82,19 +82,11 @@ struct inventory {
 
 /* ---- the services: whose turn it is, and who is left out -------------------- */
 
-/* Two of one name would take turns as two, and have one line of metrics. */
-static bool is_there(const struct inventory *inv, const char *url)
-{
-    for (size_t i = 0; i < inv->services_n; i++)
-        if (strcasecmp(inv->services[i].url, url) == 0)
-            return true;
-    return false;
-}
-
-/* False: TEXT is no list of URLs, and the log says why. */
+/* False: TEXT is no list of URLs, and the log says why. Two of one name would take turns
+ * as two, and have one line of metrics. */
 static bool read_services(struct inventory *inv, const char *text)
 {
-    size_t size = 0;
+    size_t size = 0, same;
 
     for (; *text; text += size + (text[size] == ',')) {
         struct service *service = &inv->services[inv->services_n];
@@ -108,7 +100,9 @@ static bool read_services(struct inventory *inv, const char *text)
             break;
         if (service->url[size - 1] == '/')
             service->url[size - 1] = '\0';
-        if (is_there(inv, service->url))
+        for (same = 0; strcasecmp(inv->services[same].url, service->url) != 0;)
+            same++;
+        if (same < inv->services_n)
             break;
         inv->services_n++;
     }
@@ -163,7 +157,7 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
     const struct fetch_reply *reply = &call->reply;
     char type[64];
 
-    if (call->end != INVENTORY_ANSWERED)
+    if (call->end != FETCH_ANSWERED)
         return ORDER_STORE_UNAVAILABLE;
     if (reply->status == 201)
         return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;
@@ -180,7 +174,7 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
 /* A cancel or a payment that was not done, or of which nobody knows, is counted. An order
  * that was told not now may have been placed by an earlier try. */
 static void end_call(struct inventory *inv, struct inventory_call *call,
-                     enum inventory_end end)
+                     enum fetch_end end)
 {
     struct metrics *metrics = inv->app->metrics;
     struct health *health = inv->app->health;
@@ -201,7 +195,7 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
         if ((call->is_lost || call->is_open) && call->reply.status != 201)
             log_warn("unknown-order", "key=%s", call->request.key);
     } else if (strcmp(call->request.method, "GET") != 0 &&
-               (end != INVENTORY_ANSWERED || call->reply.status == 503) &&
+               (end != FETCH_ANSWERED || call->reply.status == 503) &&
                outcome_of(call) == ORDER_STORE_UNAVAILABLE) {
         metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
     }
@@ -215,10 +209,10 @@ static void end_without_answer(struct inventory *inv,
                                struct inventory_call *call)
 {
     if (call->is_lost)
-        end_call(inv, call, INVENTORY_UNKNOWN);
+        end_call(inv, call, FETCH_LOST);
     else
         end_call(inv, call,
-                 call->reply.status ? INVENTORY_ANSWERED : INVENTORY_NOT_SENT);
+                 call->reply.status ? FETCH_ANSWERED : FETCH_NOT_SENT);
 }
 
 /* ---- tries ------------------------------------------------------------------ */
@@ -283,7 +277,7 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
         try->reply.text = NULL;
     }
     if (answered && !not_now && !lost && !in_doubt) {
-        end_call(inv, call, INVENTORY_ANSWERED);
+        end_call(inv, call, FETCH_ANSWERED);
     } else if (now_us < call->due_us &&
                (try->end == FETCH_NOT_SENT ||
                 (call->tries < TRIES_MAX &&

@@ -29,12 +29,6 @@ struct config;
 struct inventory;
 struct service;
 
-enum inventory_end {
-    INVENTORY_ANSWERED, /* the reply is below */
-    INVENTORY_NOT_SENT, /* no inventory service has it: nothing was done */
-    INVENTORY_UNKNOWN,  /* it was sent, and nobody has answered */
-};
-
 struct inventory_call {
     /* Without url and limit_ms, borrowed until done(). A request with a key places an
      * order; no other has a key. */
@@ -44,8 +38,9 @@ struct inventory_call {
     void (*done)(struct inventory_call *call);
     void *owner; /* for done() */
 
-    /* How it ended. The reply's text is for done() to take. */
-    enum inventory_end end;
+    /* How it ended, all tries together: not sent, nothing was done; lost, nobody has
+     * answered. The reply's text is for done() to take. */
+    enum fetch_end end;
     struct fetch_reply reply;
 
     /* The inventory's. */
@@ -71,7 +66,6 @@ bool inventory_submit(struct inventory *inventory, struct inventory_call *call);
 size_t inventory_depth(const struct inventory *inventory);
 uint64_t inventory_beat(struct inventory *inventory);
 
-/* Its metrics, for Prometheus. */
 void inventory_metrics(const struct inventory *inventory, FILE *out);
 
 /* Takes no calls any more; returns when all are answered, which their time limits
