@@ -485,7 +485,7 @@ static void *thread_main(void *arg)
             orders = false;
         }
         if (expires)
-            write_expiry(store, &committer->expiry);
+            store_begin(store, STORE_EXPIRE, &committer->expiry);
         if (orders || writes || expires)
             batch_run(store, orders);
     }

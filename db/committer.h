@@ -74,9 +74,6 @@ void committer_submit(struct store *store, struct store_write *write);
  * process. */
 void committer_on_wait(void *store);
 
-/* Hands in the write that gives back what was not paid in time. */
-void write_expiry(struct store *store, struct store_write *expiry);
-
 /* Refuses new writes, finishes those handed in, ends the thread. */
 void committer_close(struct store *store);
 

@@ -8,7 +8,17 @@
 
 #include "db/store.h"
 
-struct sql;
+/* What is to be written: by the struct of that name, below, or by a write alone. */
+enum store_verb {
+    STORE_CANCEL,
+    STORE_PAY,
+    STORE_RESTOCK,
+    STORE_CHANGE,
+    STORE_EVEN_OUT,
+    STORE_PROBE,  /* what an order writes, leaving no trace that a verb shows:
+                     whether an order could be written; a write alone */
+    STORE_EXPIRE, /* the store's own: gives back what was not paid in time */
+};
 
 /* A write whose caller does not wait: the first member of each struct below. The caller
  * fills in DONE and OWNER, and what is asked. It keeps all of it in place until DONE is
@@ -24,10 +34,8 @@ struct store_write {
     /* The store's, until DONE. */
     struct store_write *next;
     enum store_status (*run)(struct store *store, struct store_write *write);
-    enum store_status (*verb)(struct sql *db, struct store_write *write);
-    void *what; /* for run(), where the write is part of nothing */
-    const char *step;
-    int64_t product_id;
+    enum store_verb verb;
+    void *what;           /* for run(), where the write is part of nothing */
     enum store_status no; /* the status, though what run() did is kept */
     size_t expired;       /* orders that it has let expire */
 };
@@ -109,15 +117,9 @@ struct store_even_out {
     bool moved; /* something was uneven */
 };
 
-void store_cancel_begin(struct store *store, struct store_cancel *cancel);
-void store_pay_begin(struct store *store, struct store_pay *pay);
-void store_restock_begin(struct store *store, struct store_restock *restock);
-void store_change_begin(struct store *store, struct store_change *change);
-void store_even_out_begin(struct store *store, struct store_even_out *even_out);
-
-/* Writes what an order writes and leaves no trace that a verb shows: whether an order
- * could be written. */
-void store_probe_begin(struct store *store, struct store_write *probe);
+/* Hands the WRITE of a verb's struct in. From any thread. */
+void store_begin(struct store *store, enum store_verb verb,
+                 struct store_write *write);
 
 /* ---- batches of orders --------------------------------------------------- */
 

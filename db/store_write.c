@@ -7,6 +7,22 @@
 
 #include <semaphore.h>
 
+static const struct {
+    enum store_status (*run)(struct sql *db, struct store_write *write);
+    const char *step;
+    size_t product_at; /* where its struct has the product's id; 0 = nowhere */
+} verbs[] = {
+    [STORE_CANCEL] = {orders_cancel, "cancel", 0},
+    [STORE_PAY] = {holds_pay, "pay", 0},
+    [STORE_EXPIRE] = {holds_expire, "expire", 0},
+    [STORE_RESTOCK] = {segments_restock, "restock",
+                       offsetof(struct store_restock, product_id)},
+    [STORE_CHANGE] = {products_change, "product-put",
+                      offsetof(struct store_change, product.id)},
+    [STORE_EVEN_OUT] = {segments_even_out, "even-out",
+                        offsetof(struct store_even_out, product_id)},
+};
+
 /*
  * A write by which stock may rise ends what is known to be sold out. It does so
  * inside the transaction: other processes decide after it is committed, and
@@ -19,66 +35,23 @@
 static enum store_status run_verb(struct store *store,
                                   struct store_write *write)
 {
+    const char *step = verbs[write->verb].step;
+    size_t at = verbs[write->verb].product_at;
+    int64_t product_id = at ? *(int64_t *)(void *)((char *)write + at) : 0;
     int64_t changes = store->db->changes;
     enum store_status status;
     bool may_rise;
 
-    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
-        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
-                        write->step);
-    status = write->verb(store->db, write);
-    (void)step_end(store->step, write->step, write->product_id,
+    if (step_begin(store->step, step, product_id) == STORE_FAIL)
+        return sql_fail(store->db, STORE_IO, "%s failed on purpose", step);
+    status = verbs[write->verb].run(store->db, write);
+    (void)step_end(store->step, step, product_id,
                    store_status_text(status == STORE_OK ? write->no : status));
-    may_rise = write->verb == holds_pay ? write->expired > 0
+    may_rise = write->verb == STORE_PAY ? write->expired > 0
                                         : store->db->changes != changes;
     if (status != STORE_OK || !may_rise)
         return status;
     return soldout_forget(&store->soldout, sql_error(store->db));
-}
-
-static void begin(struct store *store, struct store_write *write,
-                  enum store_status (*verb)(struct sql *db,
-                                            struct store_write *write),
-                  const char *step, int64_t product_id)
-{
-    write->run = run_verb;
-    write->verb = verb;
-    write->step = step;
-    write->product_id = product_id;
-    committer_submit(store, write);
-}
-
-void store_cancel_begin(struct store *store, struct store_cancel *cancel)
-{
-    begin(store, &cancel->write, orders_cancel, "cancel", 0);
-}
-
-void store_pay_begin(struct store *store, struct store_pay *pay)
-{
-    begin(store, &pay->write, holds_pay, "pay", 0);
-}
-
-void write_expiry(struct store *store, struct store_write *expiry)
-{
-    begin(store, expiry, holds_expire, "expire", 0);
-}
-
-void store_restock_begin(struct store *store, struct store_restock *restock)
-{
-    begin(store, &restock->write, segments_restock, "restock",
-          restock->product_id);
-}
-
-void store_change_begin(struct store *store, struct store_change *change)
-{
-    begin(store, &change->write, products_change, "product-put",
-          change->product.id);
-}
-
-void store_even_out_begin(struct store *store, struct store_even_out *even_out)
-{
-    begin(store, &even_out->write, segments_even_out, "even-out",
-          even_out->product_id);
 }
 
 static enum store_status run_probe(struct store *store,
@@ -88,10 +61,12 @@ static enum store_status run_probe(struct store *store,
     return probe_write(store->db);
 }
 
-void store_probe_begin(struct store *store, struct store_write *probe)
+void store_begin(struct store *store, enum store_verb verb,
+                 struct store_write *write)
 {
-    probe->run = run_probe;
-    committer_submit(store, probe);
+    write->run = verb == STORE_PROBE ? run_probe : run_verb;
+    write->verb = verb;
+    committer_submit(store, write);
 }
 
 static void on_answer(struct store_write *write)
@@ -124,7 +99,7 @@ enum store_status store_product_put(struct store *store,
     sem_init(&answered, 0, 0);
     change.write.done = on_answer;
     change.write.owner = &answered;
-    store_change_begin(store, &change);
+    store_begin(store, STORE_CHANGE, &change.write);
     status = wait_for(&change.write, &answered, error);
     if (status != STORE_OK)
         return status;

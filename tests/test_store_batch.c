@@ -199,8 +199,8 @@ static void all_at_once(struct fixture *f, struct store_cancel cancels[2],
     store_rig_offer(&f->rig, f->lots, 1);
     store_rig_wait(&f->rig, &f->rig.steps.held, 1);
     for (int i = 0; i < 2; i++)
-        store_cancel_begin(f->rig.store, &cancels[i]);
-    store_restock_begin(f->rig.store, restock);
+        store_begin(f->rig.store, STORE_CANCEL, &cancels[i].write);
+    store_begin(f->rig.store, STORE_RESTOCK, &restock->write);
     store_rig_offer(&f->rig, f->lots + 1, 1);
     store_rig_hold(&f->rig, false);
     while (atomic_load(&f->answers) < 3)
@@ -317,7 +317,7 @@ STORE_TEST_OF(struct fixture *f, orders_come_while_a_write_waits, set_up,
 
     other = store_rig_connect(&f->rig, "BEGIN; SELECT * FROM orders");
     attends = f->rig.feed.attends;
-    store_restock_begin(f->rig.store, &restock);
+    store_begin(f->rig.store, STORE_RESTOCK, &restock.write);
     store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 5);
     store_rig_offer(&f->rig, f->lots, 2);
     attends = f->rig.feed.attends;
@@ -357,7 +357,7 @@ static void crowd(struct store_rig *rig, int n)
     for (int i = 0; i < n; i++) {
         writes[i] = (struct store_restock){
             .write = {.done = on_write}, .product_id = 1, .quantity = 1};
-        store_restock_begin(rig->store, &writes[i]);
+        store_begin(rig->store, STORE_RESTOCK, &writes[i].write);
         store_rig_wait(rig, &rig->steps.held, 1);
     }
 }
@@ -436,7 +436,7 @@ STORE_TEST_OF(struct store_rig *rig, test_close_finishes_what_is_queued,
         usleep(1000);
         late[n].write.done = on_late_answer;
         late[n].write.owner = rig;
-        store_cancel_begin(rig->store, &late[n]);
+        store_begin(rig->store, STORE_CANCEL, &late[n].write);
     } while (late[n].write.owner && ++n < 10000); /* not answered in the call */
     assert_in_range(n, 0, 9999);
     assert_int_equal(late[n].write.status, STORE_CLOSED);

@@ -258,7 +258,7 @@ static void try_store(struct health *h)
         h->writing = true;
         h->write_begun_us = clock_us();
         pthread_mutex_unlock(&h->mutex);
-        store_probe_begin(h->store, &h->write);
+        store_begin(h->store, STORE_PROBE, &h->write);
         pthread_mutex_lock(&h->mutex);
     }
     while (h->writing && !h->stopping && wait_until(h, until_us))

@@ -122,11 +122,9 @@ static void take_id(const struct request *request,
  * gets the same answer as the first. */
 void handle_orders_cancel(struct request *request)
 {
-    struct store_cancel *cancel = &request->cancel;
-
-    take_id(request, cancel->id);
-    if (suspend_for_write(request, &cancel->write, cancel_answer))
-        store_cancel_begin(request->app->store, cancel);
+    take_id(request, request->cancel.id);
+    suspend_for_write(request, STORE_CANCEL, &request->cancel.write,
+                      cancel_answer);
 }
 
 /* Money that is not on record must leave a trace all the same: in the log. */
@@ -164,9 +162,8 @@ void handle_orders_pay(struct request *request)
     struct store_pay *pay = &request->pay;
 
     take_id(request, pay->id);
-    if (route_body(request, PARSE_PAYMENT, pay->payment, NULL) &&
-        suspend_for_write(request, &pay->write, pay_answer))
-        store_pay_begin(request->app->store, pay);
+    if (route_body(request, PARSE_PAYMENT, pay->payment, NULL))
+        suspend_for_write(request, STORE_PAY, &pay->write, pay_answer);
 }
 
 /* ---- export ----------------------------------------------------------------- */

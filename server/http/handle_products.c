@@ -137,9 +137,8 @@ void handle_products_change(struct request *request)
     change->only_there = request_field(request, "If-Match", NULL) != NULL;
     change->only_new = none && !strcmp(none, "*");
     if (route_body(request, change->patch ? PARSE_PATCH : PARSE_PRODUCT,
-                   &change->product, &change->given) &&
-        suspend_for_write(request, &change->write, change_answer))
-        store_change_begin(request->app->store, change);
+                   &change->product, &change->given))
+        suspend_for_write(request, STORE_CHANGE, &change->write, change_answer);
 }
 
 static void restock_answer(struct request *request)
@@ -163,9 +162,9 @@ void handle_products_restock(struct request *request)
 
     restock->product_id = request->match.product_id;
     if (route_key(request, restock->key) &&
-        route_body(request, PARSE_RESTOCK, &restock->quantity, NULL) &&
-        suspend_for_write(request, &restock->write, restock_answer))
-        store_restock_begin(request->app->store, restock);
+        route_body(request, PARSE_RESTOCK, &restock->quantity, NULL))
+        suspend_for_write(request, STORE_RESTOCK, &restock->write,
+                          restock_answer);
 }
 
 /* The reply begins here and goes on in mhd.c, until the client leaves or the

@@ -212,17 +212,17 @@ static void write_done(struct store_write *write)
     atomic_fetch_sub(&loop->writes, 1);
 }
 
-bool suspend_for_write(struct request *request, struct store_write *write,
-                       request_answer *answer)
+void suspend_for_write(struct request *request, enum store_verb verb,
+                       struct store_write *write, request_answer *answer)
 {
     if (!prepare_wait(request))
-        return false;
+        return;
     write->done = write_done;
     write->owner = request;
     request->answer = answer;
     atomic_fetch_add(&request->loop->writes, 1);
     wait_for(request, REQUEST_FOR_WRITE);
-    return true;
+    store_begin(request->app->store, verb, write);
 }
 
 /* The text is the request's before it goes back: its client may have left. */

@@ -165,10 +165,10 @@ void suspend_for_task(struct request *request, request_run *run);
  * on the loop's thread, and replies from the order. */
 void suspend_for_order(struct request *request, request_answer *answer);
 
-/* True: the caller has to begin WRITE, of which it has filled in what is asked. ANSWER
- * is called on the loop's thread, and replies. False: there is a reply. */
-bool suspend_for_write(struct request *request, struct store_write *write,
-                       request_answer *answer);
+/* Begins WRITE, the verb's, of which what is asked is filled in. ANSWER is called on the
+ * loop's thread, and replies. */
+void suspend_for_write(struct request *request, enum store_verb verb,
+                       struct store_write *write, request_answer *answer);
 
 /* Hands request->call, of which what is asked is filled in, to the inventory. ANSWER
  * is called on the loop's thread, and replies from the call. Replies 503 if there

@@ -117,31 +117,11 @@ void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
         product->segments[segment].is_others = by_others;
 }
 
-static void note(struct hints *hints, struct hint_product *product,
-                 int64_t segments, int64_t segment, int64_t left)
-{
-    struct hint_seg *at;
-
-    for (; product->n < segments; product->n++)
-        product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
-    if (segments > 0)
-        product->n = segments;
-    if (left < 0 || segment >= product->n)
-        return;
-    at = &product->segments[segment];
-    at->left = left;
-    at->is_dirty = true;
-    if (product->is_dirty)
-        return;
-    product->is_dirty = true;
-    product->next_dirty = hints->dirty;
-    hints->dirty = product;
-}
-
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
                 int64_t segment, int64_t left)
 {
     struct hint_product *product;
+    struct hint_seg *at;
 
     pthread_mutex_lock(&hints->table);
     product = find(hints, product_id);
@@ -155,8 +135,20 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
             HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
         }
     }
-    if (product)
-        note(hints, product, segments, segment, left);
+    for (; product && product->n < segments; product->n++)
+        product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
+    if (product && segments > 0)
+        product->n = segments;
+    if (product && left >= 0 && segment < product->n) {
+        at = &product->segments[segment];
+        at->left = left;
+        at->is_dirty = true;
+        if (!product->is_dirty) {
+            product->next_dirty = hints->dirty;
+            hints->dirty = product;
+        }
+        product->is_dirty = true;
+    }
     pthread_mutex_unlock(&hints->table);
 }
 
@@ -253,7 +245,7 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
         (struct store_even_out){.write = {.done = evened_out, .owner = product},
                                 .product_id = product_id};
     hints->evening_out++;
-    store_even_out_begin(hints->app->store, &product->even_out);
+    store_begin(hints->app->store, STORE_EVEN_OUT, &product->even_out.write);
 }
 
 /* ---- Redis ---------------------------------------------------------------- */

@@ -9,21 +9,23 @@ static void on_answer(struct store_write *write)
     sem_post(write->owner);
 }
 
-/* WRITE is the first member of what BEGIN takes. */
-#define WAIT_FOR(begin, store, it, error)                                      \
-    do {                                                                       \
-        sem_t answered;                                                        \
-                                                                               \
-        sem_init(&answered, 0, 0);                                             \
-        (it)->write.done = on_answer;                                          \
-        (it)->write.owner = &answered;                                         \
-        begin((store), (it));                                                  \
-        while (sem_wait(&answered) != 0)                                       \
-            continue;                                                          \
-        sem_destroy(&answered);                                                \
-        if ((it)->write.status != STORE_OK && (error))                         \
-            *(error) = (it)->write.error;                                      \
-    } while (0)
+static enum store_status wait_for(struct store *store, enum store_verb verb,
+                                  struct store_write *write,
+                                  struct store_error *error)
+{
+    sem_t answered;
+
+    sem_init(&answered, 0, 0);
+    write->done = on_answer;
+    write->owner = &answered;
+    store_begin(store, verb, write);
+    while (sem_wait(&answered) != 0)
+        continue;
+    sem_destroy(&answered);
+    if (write->status != STORE_OK && error)
+        *error = write->error;
+    return write->status;
+}
 
 enum store_status store_cancel(struct store *store, const char *id,
                                struct store_order *order,
@@ -33,8 +35,7 @@ enum store_status store_cancel(struct store *store, const char *id,
 
     /* What is cut here is too long to be an id. */
     memcpy(cancel.id, id, strnlen(id, STORE_ID_BYTES_MAX));
-    WAIT_FOR(store_cancel_begin, store, &cancel, error);
-    if (cancel.write.status == STORE_OK)
+    if (wait_for(store, STORE_CANCEL, &cancel.write, error) == STORE_OK)
         *order = cancel.order;
     return cancel.write.status;
 }
@@ -42,13 +43,10 @@ enum store_status store_cancel(struct store *store, const char *id,
 enum store_status store_pay(struct store *store, const char *id,
                             const char *payment, struct store_pay *pay)
 {
-    struct store_error *error = NULL;
-
     *pay = (struct store_pay){.id = ""};
     memcpy(pay->id, id, strnlen(id, STORE_ID_BYTES_MAX));
     memcpy(pay->payment, payment, strnlen(payment, STORE_PAYMENT_BYTES_MAX));
-    WAIT_FOR(store_pay_begin, store, pay, error);
-    return pay->write.status;
+    return wait_for(store, STORE_PAY, &pay->write, NULL);
 }
 
 enum store_status store_restock(struct store *store, int64_t product_id,
@@ -61,8 +59,7 @@ enum store_status store_restock(struct store *store, int64_t product_id,
 
     /* A key that is too long is left without its end, and refused for that. */
     memcpy(restock.key, key, strnlen(key, sizeof(restock.key)));
-    WAIT_FOR(store_restock_begin, store, &restock, error);
-    if (restock.write.status == STORE_OK)
+    if (wait_for(store, STORE_RESTOCK, &restock.write, error) == STORE_OK)
         *product = restock.product;
     return restock.write.status;
 }
@@ -72,8 +69,8 @@ enum store_status store_even_out(struct store *store, int64_t product_id,
 {
     struct store_even_out even_out = {.product_id = product_id};
 
-    WAIT_FOR(store_even_out_begin, store, &even_out, error);
-    if (even_out.write.status == STORE_OK && moved)
+    if (wait_for(store, STORE_EVEN_OUT, &even_out.write, error) == STORE_OK &&
+        moved)
         *moved = even_out.moved;
     return even_out.write.status;
 }
@@ -81,21 +78,14 @@ enum store_status store_even_out(struct store *store, int64_t product_id,
 enum store_status store_change(struct store *store, struct store_change *change,
                                struct store_error *error)
 {
-    WAIT_FOR(store_change_begin, store, change, error);
-    return change->write.status;
-}
-
-static void probe_begin(struct store *store, struct store_even_out *probe)
-{
-    store_probe_begin(store, &probe->write);
+    return wait_for(store, STORE_CHANGE, &change->write, error);
 }
 
 enum store_status store_probe(struct store *store, struct store_error *error)
 {
-    struct store_even_out probe = {0}; /* any write */
+    struct store_write probe = {0};
 
-    WAIT_FOR(probe_begin, store, &probe, error);
-    return probe.write.status;
+    return wait_for(store, STORE_PROBE, &probe, error);
 }
 
 enum store_status store_product_get(struct store_reader *reader, int64_t id,

@@ -443,8 +443,6 @@ void lesson_order_busy_is_no(struct program_actor *self)
 
 enum { SALE_ENDS_IN_MS = 5000 };
 
-PROGRAM_BEGINS(change)
-
 static int64_t now_ms(void)
 {
     return (int64_t)(turns_now_us() / 1000);
@@ -460,7 +458,7 @@ void lesson_end_soon(struct program_actor *self)
 
     (void)program_write(self, "product-put",
                         "UPDATE the product: its sale ends in 5 s",
-                        &change.write, begin_change);
+                        STORE_CHANGE, &change.write);
 }
 
 const struct program_check lesson_sale_ended = {

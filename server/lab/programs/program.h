@@ -83,19 +83,11 @@ enum dlock_status program_take(struct program_actor *self, int64_t product,
 enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock);
 
-/* Makes begin_KIND() of store_KIND_begin(), for program_write(). */
-#define PROGRAM_BEGINS(kind)                                                   \
-    static void begin_##kind(struct store *store, struct store_write *write)   \
-    {                                                                          \
-        store_##kind##_begin(store, (struct store_##kind *)write);             \
-    }
-
-/* Writes of store_async.h, whose begin() is called as a step named STEP, and waited
- * for. WORDS say what is written. */
+/* Writes of store_async.h, which begin as a step named STEP, and are waited for. WORDS
+ * say what is written. */
 enum store_status program_write(struct program_actor *self, const char *step,
-                                const char *words, struct store_write *write,
-                                void (*begin)(struct store *store,
-                                              struct store_write *write));
+                                const char *words, enum store_verb verb,
+                                struct store_write *write);
 
 /* ---- by hand: each call is one step --------------------------------------- */
 

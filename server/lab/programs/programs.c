@@ -122,9 +122,8 @@ static void on_written(struct store_write *write)
 }
 
 enum store_status program_write(struct program_actor *self, const char *step,
-                                const char *words, struct store_write *write,
-                                void (*begin)(struct store *store,
-                                              struct store_write *write))
+                                const char *words, enum store_verb verb,
+                                struct store_write *write)
 {
     struct page_thread shown = {.step.is_sql = true, .is_write = true};
     sem_t written;
@@ -142,7 +141,7 @@ enum store_status program_write(struct program_actor *self, const char *step,
     write->done = on_written;
     /* cppcheck-suppress autoVariables ; it is written before this is gone */
     write->owner = &written;
-    begin(self->worker.app->store, write);
+    store_begin(self->worker.app->store, verb, write);
     while (sem_wait(&written) != 0)
         continue;
     (void)sem_destroy(&written);

@@ -8,12 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-PROGRAM_BEGINS(cancel)
-PROGRAM_BEGINS(pay)
-PROGRAM_BEGINS(restock)
-PROGRAM_BEGINS(change)
-PROGRAM_BEGINS(even_out)
-
 /* Its last order was placed, now or before. */
 static bool has_order(const struct program_actor *self)
 {
@@ -66,7 +60,7 @@ static void cancel_id(struct program_actor *self, const char *id)
     (void)snprintf(cancel.id, sizeof(cancel.id), "%s", id);
     status =
         program_write(self, "cancel", "UPDATE the order and the stock: cancel",
-                      &cancel.write, begin_cancel);
+                      STORE_CANCEL, &cancel.write);
     if (status == STORE_OK)
         turns_note(cancel.order.replayed ? "it was cancelled before"
                                          : "cancelled: its units are back");
@@ -109,7 +103,7 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
 {
     enum store_status status =
         program_write(self, "pay", "DELETE the hold, INSERT the payment",
-                      &pay->write, begin_pay);
+                      STORE_PAY, &pay->write);
     char select[200];
 
     if (status != STORE_OK && status != STORE_ORDER_EXPIRED &&
@@ -184,7 +178,7 @@ void program_restock(struct program_actor *self, const char *key)
     (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
                    restock.quantity);
     status =
-        program_write(self, "restock", words, &restock.write, begin_restock);
+        program_write(self, "restock", words, STORE_RESTOCK, &restock.write);
     if (status == STORE_OK && restock.replayed)
         turns_note("that was added before");
     /* A key is another's if the units are not as many. */
@@ -226,8 +220,8 @@ void program_resize(struct program_actor *self)
     (void)snprintf(words, sizeof(words),
                    "UPDATE the stock: over %" PRId64 " segment%s",
                    self->role.segments, self->role.segments == 1 ? "" : "s");
-    (void)program_write(self, "product-put", words, &change.write,
-                        begin_change);
+    (void)program_write(self, "product-put", words, STORE_CHANGE,
+                        &change.write);
 }
 
 void program_even_out(struct program_actor *self)
@@ -235,6 +229,6 @@ void program_even_out(struct program_actor *self)
     struct store_even_out even_out = {.product_id = self->role.product};
 
     if (program_write(self, "even-out", "UPDATE the stock: deal it out evenly",
-                      &even_out.write, begin_even_out) == STORE_OK)
+                      STORE_EVEN_OUT, &even_out.write) == STORE_OK)
         turns_note(even_out.moved ? "units were moved" : "it was even");
 }
