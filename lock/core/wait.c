@@ -163,27 +163,22 @@ static struct dlock_pause untold_pause(struct dlock_wait *wait)
 
 /* Pieces --------------------------------------------------------------------- */
 
-/* Whether it is time to look, and this wait has to end: since no other will, or since
- * its user may not look. */
-static bool ends_by_look(struct dlock_wait *wait)
-{
-    if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
-        dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
-        return false;
-    wait->status = dlock_detector_made->look(&wait->attempt, &wait->look);
-    return wait->status != DLOCK_BUSY;
-}
-
+/* By a look a wait ends that has to, since no other will, or whose user may not look. */
 bool dlock_wait_try(struct dlock_wait *wait)
 {
     if (wait->has_waited && dlock_wait_ended(wait->session))
         return false;
     wait->status = try_once(wait);
     wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
-    return (is_open(wait->status) || is_silent(wait->status)) &&
-           !dlock_wait_ended(wait->session) &&
-           dlock_clock_until(wait->clock, wait->deadline_ms) > 0 &&
-           !ends_by_look(wait);
+    if (!(is_open(wait->status) || is_silent(wait->status)) ||
+        dlock_wait_ended(wait->session) ||
+        dlock_clock_until(wait->clock, wait->deadline_ms) == 0)
+        return false;
+    if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
+        dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
+        return true;
+    wait->status = dlock_detector_made->look(&wait->attempt, &wait->look);
+    return wait->status == DLOCK_BUSY;
 }
 
 /* A wake-up whose try got no answer is passed on to the next waiter. So is the end of

@@ -7,9 +7,7 @@
  *                orders come. When the store is ready, all orders of all queues
  *                whose lock is held are decided in one transaction, and answered;
  *   one-by-one   every order on its own, as many at a time as there are workers:
- *                each takes the lock, lets the store decide, answers, and gives
- *                the lock back. For the lab and the load tests, where the lock
- *                alone shall decide what happens.
+ *                see one_by_one.c.
  *
  * Batched, all state of orders under way belongs to the store's committer
  * thread: see store_async.h. Nobody else touches it, so it has no mutex.
