@@ -105,12 +105,18 @@ void sql_clock(struct sql *db, int64_t *ms)
         *ms = now_ms();
 }
 
+void sql_row_ints(const struct sql_query *query, int64_t *const values[],
+                  size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        *values[i] = sql_int(query, (int)i);
+}
+
 enum store_status sql_first_ints(struct sql_query *query,
                                  int64_t *const values[], size_t n)
 {
     if (sql_next(query))
-        for (size_t i = 0; i < n; i++)
-            *values[i] = sql_int(query, (int)i);
+        sql_row_ints(query, values, n);
     return sql_end(query);
 }
 

@@ -281,6 +281,14 @@ static inline bool sql_next(struct sql_query *query)
     return query->db->status == STORE_OK && query->db->engine->next(query);
 }
 
+/* The first integers of the row that it stands at, into the pointers. */
+#define sql_row(query, ...)                                                    \
+    sql_row_ints((query), (int64_t *const[]){__VA_ARGS__},                     \
+                 sizeof((int64_t *const[]){__VA_ARGS__}) / sizeof(int64_t *))
+
+void sql_row_ints(const struct sql_query *query, int64_t *const values[],
+                  size_t n);
+
 static inline int64_t sql_int(const struct sql_query *query, int column)
 {
     return query->db->engine->column_int(query, column);

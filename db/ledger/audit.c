@@ -112,15 +112,9 @@ static void judge_units(struct sql *db,
     struct store_audit_line line;
 
     while (sql_next(query)) {
-        line = (struct store_audit_line){
-            .product_id = sql_int(query, 0),
-            .segment = sql_int(query, 1),
-            .initial = sql_int(query, 2),
-            .stock = sql_int(query, 3),
-            .sold = sql_int(query, 4),
-            .orders = sql_int(query, 5),
-            .retired = sql_int(query, 6) == 0,
-        };
+        line = (struct store_audit_line){.retired = sql_int(query, 6) == 0};
+        sql_row(query, &line.product_id, &line.segment, &line.initial,
+                &line.stock, &line.sold, &line.orders);
         add(&line.drift, line.stock);
         add(&line.drift, line.sold);
         add(&line.drift, -line.initial);

@@ -152,13 +152,11 @@ enum store_status holds_expire(struct sql *db, struct store_write *write)
         "FROM (SELECT number AS due FROM holds WHERE pay_until_ms <= ?1 "
         "ORDER BY pay_until_ms LIMIT ?2) AS d JOIN orders ON number = due",
         now, HOLDS_EXPIRE_MAX);
-    for (; n < HOLDS_EXPIRE_MAX && sql_next(query); n++)
-        due[n] = (struct store_order){.number = sql_int(query, 0),
-                                      .product_id = sql_int(query, 1),
-                                      .segment = sql_int(query, 2),
-                                      .user_id = sql_int(query, 3),
-                                      .quantity = sql_int(query, 4),
-                                      .pay_until_ms = sql_int(query, 5)};
+    for (; n < HOLDS_EXPIRE_MAX && sql_next(query); n++) {
+        due[n] = (struct store_order){0};
+        sql_row(query, &due[n].number, &due[n].product_id, &due[n].segment,
+                &due[n].user_id, &due[n].quantity, &due[n].pay_until_ms);
+    }
     sql_end(query);
     for (size_t i = 0; i < n; i++)
         expire(db, write, &due[i], now);

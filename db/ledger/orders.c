@@ -19,13 +19,13 @@
 
 /* One list for every SELECT, in the order in which read_row takes them. */
 #define ORDERS_COLUMNS                                                         \
-    "number, secret, product_id, user_id, quantity, price_cents, "             \
-    "created_ms, cancelled_ms, fence, state, `key`, segment, pay_until_ms, "   \
+    "number, secret, product_id, segment, user_id, quantity, price_cents, "    \
+    "created_ms, cancelled_ms, pay_until_ms, fence, state, "                   \
     "CASE WHEN pay_until_ms > 0 THEN (SELECT COUNT(*) FROM holds "             \
     "WHERE holds.number = orders.number) ELSE 0 END, "                         \
-    "(SELECT reference" PAYMENTS "accepted = 1), "                             \
     "(SELECT p.created_ms" PAYMENTS "accepted = 1), "                          \
-    "(SELECT COUNT(*)" PAYMENTS "accepted IS NULL), "                          \
+    "(SELECT COUNT(*)" PAYMENTS "accepted IS NULL), `key`, "                   \
+    "(SELECT reference" PAYMENTS "accepted = 1), "                             \
     "(SELECT reference" PAYMENTS "accepted IS NULL "                           \
     "ORDER BY p.created_ms DESC, reference LIMIT 1)"
 #define PAYMENTS " FROM payments AS p WHERE p.number = orders.number AND "
@@ -82,25 +82,20 @@ static enum store_order_state state_of(const struct store_order *order,
 
 static void read_row(struct sql_query *query, struct store_order *order)
 {
+    int64_t secret, fence, state, held;
+
     memset(order, 0, sizeof(*order));
-    order->number = sql_int(query, 0);
-    order->product_id = sql_int(query, 2);
-    order->user_id = sql_int(query, 3);
-    order->quantity = sql_int(query, 4);
-    order->price_cents = sql_int(query, 5);
-    order->created_ms = sql_int(query, 6);
-    order->cancelled_ms = sql_int(query, 7);
-    order->fence = (uint64_t)sql_int(query, 8);
-    sql_text(query, 10, order->key, sizeof(order->key));
-    order->segment = sql_int(query, 11);
-    order->pay_until_ms = sql_int(query, 12);
-    order->state = state_of(order, sql_int(query, 9), sql_int(query, 13));
-    sql_text(query, 14, order->payment, sizeof(order->payment));
-    order->paid_ms = sql_int(query, 15);
-    order->late = sql_int(query, 16);
+    sql_row(query, &order->number, &secret, &order->product_id, &order->segment,
+            &order->user_id, &order->quantity, &order->price_cents,
+            &order->created_ms, &order->cancelled_ms, &order->pay_until_ms,
+            &fence, &state, &held, &order->paid_ms, &order->late);
+    order->fence = (uint64_t)fence;
+    order->state = state_of(order, state, held);
+    sql_text(query, 15, order->key, sizeof(order->key));
+    sql_text(query, 16, order->payment, sizeof(order->payment));
     sql_text(query, 17, order->late_payment, sizeof(order->late_payment));
     order->status = STORE_OK;
-    format_id(order->number, sql_int(query, 1), order->id);
+    format_id(order->number, secret, order->id);
 }
 
 /* Ends QUERY, whose first row is the order. False: there is none. */

@@ -17,27 +17,20 @@
 #include <string.h>
 
 #define PRODUCTS_SELECT                                                        \
-    "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
-    "segments, epoch, "                                                        \
-    "(SELECT SUM(initial) FROM segments WHERE product_id = id), "              \
-    "(SELECT SUM(stock) FROM segments WHERE product_id = id), pay_within_s "   \
-    "FROM products "
+    "SELECT id, price_cents, limit_per_user, pay_within_s, opens_ms, "         \
+    "ends_ms, (SELECT SUM(initial) FROM segments WHERE product_id = id), "     \
+    "(SELECT SUM(stock) FROM segments WHERE product_id = id), segments, "      \
+    "epoch, name FROM products "
 
 static void read_row(const struct sql_query *query,
                      struct store_product *product)
 {
     memset(product, 0, sizeof(*product));
-    product->id = sql_int(query, 0);
-    sql_text(query, 1, product->name, sizeof(product->name));
-    product->price_cents = sql_int(query, 2);
-    product->limit_per_user = sql_int(query, 3);
-    product->opens_ms = sql_int(query, 4);
-    product->ends_ms = sql_int(query, 5);
-    product->segments = sql_int(query, 6);
-    product->epoch = sql_int(query, 7);
-    product->initial = sql_int(query, 8);
-    product->stock = sql_int(query, 9);
-    product->pay_within_s = sql_int(query, 10);
+    sql_row(query, &product->id, &product->price_cents,
+            &product->limit_per_user, &product->pay_within_s,
+            &product->opens_ms, &product->ends_ms, &product->initial,
+            &product->stock, &product->segments, &product->epoch);
+    sql_text(query, 10, product->name, sizeof(product->name));
 }
 
 enum store_status products_none(struct sql *db, int64_t id)
@@ -110,11 +103,11 @@ enum store_status store_product_segments(struct store_reader *reader,
                       "SELECT segment, initial, stock FROM segments "
                       "WHERE product_id = ?1 AND active ORDER BY segment",
                       product_id);
-    while (segments->n < STORE_SEGMENTS_MAX && sql_next(query))
-        segments->at[segments->n++] =
-            (struct store_segment){.segment = sql_int(query, 0),
-                                   .initial = sql_int(query, 1),
-                                   .stock = sql_int(query, 2)};
+    for (; segments->n < STORE_SEGMENTS_MAX && sql_next(query); segments->n++) {
+        struct store_segment *at = &segments->at[segments->n];
+
+        sql_row(query, &at->segment, &at->initial, &at->stock);
+    }
     sql_end(query);
     sql_rollback(reader->db);
     return read_end(reader, error);
