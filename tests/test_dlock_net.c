@@ -106,6 +106,7 @@ UNIT_TEST(test_nap_moves_no_deadline)
     struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
     struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
                               .it_value = {.tv_usec = 15000}};
+    uint64_t start_ms;
     int pair[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
@@ -121,6 +122,9 @@ UNIT_TEST(test_nap_moves_no_deadline)
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
     assert_in_range(receive_nothing(pair[0], 25, 130), 129, 15000);
+    start_ms = lock_rig_now_ms();
+    dlock_clock_sleep_us(130000);
+    assert_in_range(lock_rig_now_ms() - start_ms, 129, 15000);
     ticks = (struct itimerval){.it_interval = {.tv_sec = 0}};
     assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
     (void)close(pair[0]);

@@ -101,8 +101,10 @@ void dlock_clock_sleep_us(uint64_t us)
     struct timespec nap = {.tv_sec = (time_t)(us / 1000000),
                            .tv_nsec = (long)(us % 1000000) * 1000};
 
-    /* A signal may cut it short: every caller polls, so early is harmless. */
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    /* Signals cut it short: what is left is slept as well, because whoever polls would
+     * press a server that does not answer. */
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, &nap) == EINTR)
+        continue;
 }
 
 /* A condition does not take CLOCK_BOOTTIME: a wait stands still while the host is
