@@ -18,10 +18,9 @@
  * enough to find the others. It is the last url of a list. While the slot of a lock
  * moves to another node, the lock is renewed, but neither taken nor given back: calls
  * wait, within their time; redis-cli --cluster fix ends a move that was broken off. A
- * name with a '}' in it needs a {tag}, or it is refused: CROSSSLOT. A release that a
- * primary died with may wake nobody: waiters of fenced and fair look by themselves
- * within 700 ms, those of redisson when the lease would have ended. Until the cluster
- * has a new primary, calls are DLOCK_UNREACHABLE.
+ * name with a '}' in it needs a {tag}, or it is refused: CROSSSLOT. A release may wake
+ * nobody, if a node dies with it, or has left the cluster: so waiters look by themselves
+ * within a second. Until the cluster has a new primary, calls are DLOCK_UNREACHABLE.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.

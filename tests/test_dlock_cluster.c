@@ -502,6 +502,42 @@ TEST(waiters_move)
     }
 }
 
+/* A node that has left the cluster answers its subscribers, and hears of no release. The
+ * url names it alone, so that it is the first to be asked. */
+TEST(the_node_that_tells_leaves)
+{
+    struct redis_server *leaver = redis_server_start_node(NEVER_MS);
+    struct lock_single holder, waiter;
+    struct note note = {.n = 0};
+    uint64_t began_ms;
+    char id[64];
+
+    redis_server_tell(leaver, "CLUSTER MEET 127.0.0.1 %d %d",
+                      redis_server_port(cluster->nodes[0]),
+                      redis_server_bus_port(cluster->nodes[0]));
+    redis_server_await(leaver, "CLUSTER INFO", "cluster_state:ok");
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        redis_server_await(cluster->nodes[i], "CLUSTER INFO",
+                           "cluster_known_nodes:4");
+    rig.url = text_of("cluster://127.0.0.1:%d", redis_server_port(leaver));
+    holder = lock_single_open_by("redisson", PATIENCE_MS, MOVE_MS);
+    waiter = lock_single_open_by("redisson", PATIENCE_MS, MOVE_MS);
+    assert_ok(lock_single_take(&holder, 0));
+    assert_ok(note_begin(waiter.session, "k", PATIENCE_MS, &note));
+    redis_server_await(leaver, "PUBSUB NUMSUB {k}:dlock-freed", ":1\r\n");
+    redis_server_ask(leaver, "CLUSTER MYID", id, sizeof(id));
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        redis_server_tell(cluster->nodes[i], "CLUSTER FORGET %.40s",
+                          strchr(id, '\n') + 1);
+    redis_server_tell(leaver, "CLUSTER RESET");
+    began_ms = lock_rig_now_ms();
+    assert_ok(lock_single_give(&holder));
+    assert_ok(note_await(&note));
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
+    assert_ok(dlock_release(waiter.session, &note.grant, NULL));
+    redis_server_stop(leaver);
+}
+
 TEST(values_move)
 {
     struct dlock_value values[VALUES_N];

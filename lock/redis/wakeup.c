@@ -20,6 +20,9 @@
 enum {
     LINGER_MS = 1000,    /* a subscription outlives its last waiter */
     DOWN_RETRY_MS = 100, /* waiters look by themselves: nobody will tell */
+    /* The same, because a node that has left its cluster, or was cut off from it, keeps its
+     * subscribers, and answers them, and hears of no release. */
+    CLUSTER_LOOK_MS = 1000,
     BACKOFF_MIN_MS = 20, /* between two tries to connect */
     BACKOFF_MAX_MS = 1000,
 };
@@ -437,12 +440,15 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
 {
     struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
-    uint64_t retry_ms =
-        dlock_clock_after(dlock_clock_now(wakeup->clock), DOWN_RETRY_MS);
+    uint64_t now = dlock_clock_now(wakeup->clock), look_ms = UINT64_MAX;
     DLOCK_LOCKED(&wakeup->mutex);
 
-    if (waiter->topic->state != TOPIC_STANDS && retry_ms < until_ms)
-        until_ms = retry_ms;
+    if (waiter->topic->state != TOPIC_STANDS)
+        look_ms = dlock_clock_after(now, DOWN_RETRY_MS);
+    else if (wakeup->wire->config->address.cluster)
+        look_ms = dlock_clock_after(now, CLUSTER_LOOK_MS);
+    if (look_ms < until_ms)
+        until_ms = look_ms;
     waiter->call = *call;
     waiter->until_ms = until_ms;
     if (waiter->permit)

@@ -30,7 +30,8 @@ void dlock_wakeup_all(struct dlock *client);
  * *CALL is called when there is a permit, as there is upon joining a standing
  * subscription: the lock may have become free just before. While the subscription does
  * not stand, the time that arm returns is a tenth of a second away at most, so that a
- * broken subscriber costs time, not liveness. A disarm uses the permit up.
+ * broken subscriber costs time, not liveness; in a cluster a second, because a subscription
+ * that stands may be deaf. A disarm uses the permit up.
  */
 void *dlock_wakeup_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
