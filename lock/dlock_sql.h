@@ -16,6 +16,10 @@
  * neither ':' nor '@', PASSWORD no '@', PATH no '?'. A HOST that is a name is looked up as
  * dlock_url.h says, and the client library is given the address: a certificate that it
  * checks by itself (Connector/C from 3.4 on) has to be that of the address.
+ *
+ * A server that has become read-only is left for the one that the address leads to by then.
+ * Locks of sql-row do not move there, and rows only as far as they were replicated: two may
+ * hold one then, and the release of sql-row's older holder says DLOCK_LOST.
  */
 #ifndef DLOCK_SQL_PUBLIC_H
 #define DLOCK_SQL_PUBLIC_H

@@ -22,22 +22,35 @@
     " FROM (SELECT CONCAT('dlock:', "                                          \
     "SHA2(CONCAT(DATABASE(), x'00', {name}), 224)) AS n) AS names"
 
+#define ON_PRIMARY(what) "SELECT IF(@@read_only, 'no', " what ")" OF_THE_LOCK
+
+/* A server that has become read-only would let holders in beside those of the primary: its
+ * connection ends, because the next one is made where the address leads by then. */
+static enum dlock_status ask(const struct dlock_attempt *attempt,
+                             const char *step, const char *text, bool *yes)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status = dlock_sql_run(attempt, step, text, &reply);
+
+    *yes = status == DLOCK_OK && reply.columns[0][0] == '1';
+    if (status != DLOCK_OK || reply.columns[0][0] != 'n')
+        return status;
+    dlock_sql_drop(attempt->session->own);
+    return dlock_error_set(DLOCK_UNREACHABLE, "mysql: the server is read-only");
+}
+
 /* GET_LOCK lets its own connection in again; here that is busy like others. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_sql *sql = attempt->session->own;
-    struct dlock_sql_reply reply;
-    enum dlock_status status = dlock_sql_run(
-        attempt, "get-lock",
-        "SELECT IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)" OF_THE_LOCK,
-        &reply);
+    bool got;
+    enum dlock_status status =
+        ask(attempt, "get-lock",
+            ON_PRIMARY("IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)"), &got);
 
-    if (status != DLOCK_OK)
-        return status;
-    if (reply.columns[0][0] != '1')
-        return DLOCK_BUSY;
-    sql->won = attempt->number;
-    return DLOCK_OK;
+    if (got)
+        sql->won = attempt->number;
+    return status == DLOCK_OK && !got ? DLOCK_BUSY : status;
 }
 
 static uint64_t remaining(const struct dlock_session *session,
@@ -51,12 +64,11 @@ static uint64_t remaining(const struct dlock_session *session,
 /* On a connection made since, the server knows nothing of the lock: lost. */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    struct dlock_sql_reply reply;
-    enum dlock_status status = dlock_sql_run(
-        attempt, "release-lock", "SELECT RELEASE_LOCK(n)" OF_THE_LOCK, &reply);
+    bool ours;
+    enum dlock_status status =
+        ask(attempt, "release-lock", ON_PRIMARY("RELEASE_LOCK(n)"), &ours);
 
-    return dlock_sql_released(attempt, status,
-                              status == DLOCK_OK && reply.columns[0][0] == '1');
+    return dlock_sql_released(attempt, status, ours);
 }
 
 /* The server knows the connection, not the session. */

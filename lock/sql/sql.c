@@ -119,7 +119,7 @@ enum dlock_status dlock_sql_session_open(struct dlock_session *session)
 }
 
 /* No farewell to a server that may not listen: the socket is shut first. */
-static void drop(struct dlock_sql *sql)
+void dlock_sql_drop(struct dlock_sql *sql)
 {
     if (sql->mysql == NULL)
         return;
@@ -132,7 +132,7 @@ static void drop(struct dlock_sql *sql)
 
 void dlock_sql_session_close(struct dlock_session *session)
 {
-    drop(session->own);
+    dlock_sql_drop(session->own);
     free(session->own);
 }
 
@@ -250,7 +250,7 @@ static enum dlock_status ready(const struct dlock_session *session,
 
     if (sql->mysql != NULL &&
         dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
-        drop(sql);
+        dlock_sql_drop(sql);
     if (sql->mysql != NULL)
         return DLOCK_OK;
     if (to->at.local)
@@ -371,9 +371,11 @@ static enum dlock_status judge(struct dlock_sql *sql,
             return DLOCK_OK;
         }
     dlock_error_say("mysql: %.150s", mysql_error(sql->mysql));
-    /* A connection that lost an answer may yet deliver it. */
-    if (uncertain || code == CR_SERVER_GONE_ERROR)
-        drop(sql);
+    /* A connection that lost an answer may yet deliver it. A server that has become
+     * read-only is not the primary any more. */
+    if (uncertain || code == CR_SERVER_GONE_ERROR ||
+        code == ER_OPTION_PREVENTS_STATEMENT)
+        dlock_sql_drop(sql);
     return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
@@ -410,7 +412,7 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
     status =
         dlock_step_end(attempt, step, status == DLOCK_OK ? text : NULL, status);
     if (status == DLOCK_UNKNOWN)
-        drop(sql);
+        dlock_sql_drop(sql);
     return status;
 }
 

@@ -59,6 +59,9 @@ void dlock_sql_session_close(struct dlock_session *session);
     .session_open = dlock_sql_session_open,                                    \
     .session_close = dlock_sql_session_close
 
+/* Ends the connection, and with it the locks that are its own. */
+void dlock_sql_drop(struct dlock_sql *sql);
+
 /* One statement, a step called STEP. In SQL {name} and {owner} stand for the lock's and the
  * session's, {holds} and {lease_ms} for the attempt's numbers. Under contention the server
  * rolls back one of two that wait for each other: it is sent again, a few times. */

@@ -73,6 +73,38 @@ static void test_errors(void **state)
     assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
 }
 
+/* The address leads to another server, and the old one, which goes on, is read-only. */
+static void test_primary_moves(void **state)
+{
+    static const char user[] = "CREATE USER IF NOT EXISTS buyer@localhost; "
+                               "GRANT ALL ON test.* TO buyer@localhost";
+    struct mariadb_server *next = mariadb_server_start();
+    char at[TEMP_DIR_BYTES_MAX + 16];
+    struct lock_pair pair;
+    struct dlock_grant kept;
+
+    mariadb_server_do(sql, user);
+    mariadb_server_do(next, user);
+    (void)snprintf(at, sizeof(at), "%s/primary", sql->dir.path);
+    rig.url = text_of("mysql:unix:%s?user=buyer", at);
+    assert_int_equal(symlink(text_of("%s/sql", sql->dir.path), at), 0);
+    pair = lock_pair_open(*state);
+    assert_ok(lock_pair_take(&pair, 0, LOCK_RIG_PROMPT_MS, 0));
+    assert_ok(
+        lock_rig_take(pair.session[1], "kept", LOCK_RIG_PROMPT_MS, 0, &kept));
+    mariadb_server_do(sql, "SET GLOBAL read_only = 1");
+    assert_int_equal(unlink(at), 0);
+    assert_int_equal(symlink(text_of("%s/sql", next->dir.path), at), 0);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
+    assert_ok(lock_pair_take(&pair, 0, LOCK_RIG_PROMPT_MS, 0));
+    assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
+    assert_int_equal(dlock_release(pair.session[1], &kept, NULL), DLOCK_LOST);
+    assert_ok(lock_pair_give(&pair, 0));
+    mariadb_server_do(sql, "SET GLOBAL read_only = 0");
+    mariadb_server_stop(next);
+    assert_int_equal(unlink(at), 0);
+}
+
 /* A row that is taken must not wait in a transaction, which a lost connection rolls back. */
 static void test_server_without_autocommit(void **state)
 {
@@ -261,6 +293,8 @@ LOCK_STORIES_TEST
 static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_errors, "sql-table"),
     LOCK_STORY_TEST(test_server_without_autocommit, "sql-table"),
+    LOCK_STORY_TEST(test_primary_moves, "sql-table"),
+    LOCK_STORY_TEST(test_primary_moves, "sql-row"),
     LOCK_STORY_TEST(test_a_killed_release_loses_nothing, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
