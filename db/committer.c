@@ -165,29 +165,19 @@ static void on_expired(struct store_write *write)
 
 /* ---- a batch: orders and writes in one transaction ----------------------- */
 
-static enum store_status is_there(const char *lost, struct store_error *error)
-{
-    return !lost ? STORE_OK
-                 : failure_set(error, STORE_GONE,
-                               "%s was moved, removed or replaced: "
-                               "see FILES in stockade(1) before a restart",
-                               lost);
-}
-
-bool store_is_there(const struct store *store, struct store_error *error)
-{
-    return is_there(lockfile_lost(store->lockfile), error) == STORE_OK;
-}
-
 static enum store_status begin(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
-    enum store_status status;
+    enum store_status status = STORE_OK;
 
     if (!committer->lost)
         committer->lost = lockfile_lost(store->lockfile);
-    status = is_there(committer->lost, error);
-    if (status == STORE_OK && !store->db)
+    if (committer->lost)
+        return failure_set(error, STORE_GONE,
+                           "%s was moved, removed or replaced: "
+                           "see FILES in stockade(1) before a restart",
+                           committer->lost);
+    if (!store->db)
         status = sql_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
@@ -321,8 +311,8 @@ static void give_up(struct store *store, enum store_status status)
     }
 }
 
-/* A COMMIT's answer was lost: was it carried out? In a cluster another server may have
- * it, and only a yes is certain. That it can be seen does not say that it is on disk: a
+/* A COMMIT's answer was lost: was it carried out? In a cluster, or where the address is
+ * another server's by now, only a yes is certain. That it can be seen does not say that it is on disk: a
  * COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time. */
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
@@ -343,7 +333,8 @@ static enum store_status settle(struct store *store, struct backoff *pause,
             sql_commit(store->db) == STORE_OK)
             return STORE_OK;
         sql_rollback(store->db);
-        if (!kept && store->db->status == STORE_OK && !store->db->cluster) {
+        if (!kept && store->db->status == STORE_OK && !store->db->cluster &&
+            store->db->server == store->place.proof.server) {
             store->db->again = true;
             return failure_set(error, STORE_IO, "the commit was not kept");
         }

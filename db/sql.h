@@ -116,6 +116,7 @@ struct sql {
     bool at_once;
     /* The server is one of a cluster: a row that is not here may be on another. */
     bool cluster;
+    int64_t server; /* its number among those that replicate; 0: there is one */
     bool in_transaction; /* the database may have ended it after some errors */
     bool patient;        /* a statement may take minutes */
     bool hasty;          /* none waits for another process's lock on the file */

@@ -287,11 +287,10 @@ enum store_status store_check(const char *url, struct store_error *error);
  * a later try may end well.
  * STORE_IN_USE if another process has it open in a way that excludes us. If the
  * file or its lock file is moved, removed or replaced later, every write is
- * STORE_GONE; a reader just fails, and store_is_there(), from any thread, says why.
+ * STORE_GONE; a reader goes on with the file that it has, or just fails.
  */
 enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error);
-bool store_is_there(const struct store *store, struct store_error *error);
 
 /* From now on what would wait for another process's lock is STORE_BUSY at once,
  * for the store and its readers; and what is read has to end within half a second, or

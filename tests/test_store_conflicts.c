@@ -18,10 +18,15 @@ struct fixture {
     struct store *other;  /* the other instance's */
     const char *key;      /* the other is first with it; NULL = not any more */
     unsigned late_ms;     /* and we are stopped for so long then */
-    bool ends;            /* the server ends the rig's next transaction */
-    bool loses;  /* the answer to the rig's next COMMIT gets lost, ... */
-    bool undoes; /* ... and what it has written as well */
-    int told;    /* calls of on_failure() */
+    bool closes;          /* and the sale is over */
+    bool stays;           /* its next COMMIT waits until we do, or have HEARD */
+    atomic_bool heard;
+    sem_t stands; /* posted when that COMMIT waits */
+    bool ends;    /* the server ends the rig's next transaction */
+    bool loses;   /* the answer to the rig's next COMMIT gets lost, ... */
+    bool undoes;  /* ... and what it has written as well */
+    bool moves;   /* ... and the address is another server's */
+    int told;     /* calls of on_failure() */
     struct store_write write; /* of the rig's next batch */
     struct store_order orders[2];
     struct store_order *both[2];
@@ -34,6 +39,8 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
     struct fixture *f = ctx;
     struct store_order order, *orders[] = {&order};
+    struct store_product over = {
+        .id = 1, .name = "over", .initial = 100, .ends_ms = 1};
 
     if (f->key && step->phase == STORE_BEFORE &&
         strcmp(step->name, "place") == 0) {
@@ -41,6 +48,8 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
         f->key = NULL;
         assert_ok(store_place(f->other, orders, 1, NULL, NULL));
         assert_int_equal(order.status, STORE_OK);
+        if (f->closes)
+            assert_ok(store_product_put(f->other, &over, NULL, NULL));
         (void)usleep(f->late_ms * 1000);
     }
     if (f->ends && step->phase == STORE_AFTER &&
@@ -57,9 +66,34 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
                               "UPDATE segments SET stock = initial"));
             assert_ok(sql_run(f->rig.store->db, "COMMIT"));
         }
+        if (f->moves)
+            assert_ok(sql_run(f->rig.store->db,
+                              "SET GLOBAL server_id = @@server_id + 1"));
         return STORE_FAIL;
     }
     return store_rig_on_step(&f->rig, step);
+}
+
+static enum store_verdict on_other_step(void *ctx,
+                                        const struct store_step *step)
+{
+    struct fixture *f = ctx;
+    int64_t waits = 0;
+
+    if (!f->stays || step->phase != STORE_BEFORE ||
+        strcmp(step->name, "commit") != 0)
+        return STORE_GO;
+    f->stays = false;
+    sem_post(&f->stands);
+    while (waits == 0 && !atomic_load(&f->heard)) {
+        store_nodes_glance();
+        assert_ok(sql_first(
+            sql_query(f->rig.reader->db,
+                      "SELECT COUNT(*) FROM information_schema.INNODB_TRX "
+                      "WHERE trx_state = 'LOCK WAIT'"),
+            &waits));
+    }
+    return STORE_GO;
 }
 
 static void on_failure(void *ctx, enum store_status status,
@@ -73,9 +107,13 @@ static void on_failure(void *ctx, enum store_status status,
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    struct store_options other = {.shared = true, .busy_ms = 1};
+    struct store_options other = {.shared = true,
+                                  .busy_ms = 1,
+                                  .on_step = on_other_step,
+                                  .on_step_ctx = f};
 
     *state = f;
+    sem_init(&f->stands, 0, 0);
     store_rig_begin(&f->rig);
     store_rig_open(&f->rig, (struct store_options){.shared = true,
                                                    .on_step = on_step,
@@ -141,6 +179,75 @@ UNIT_TEST_OF(struct fixture *f, a_key_is_found_when_the_time_is_up)
     assert_true(f->orders[1].replayed);
     f->rig.store->writer.busy_ms = busy_ms;
     store_rig_expect_sound(&f->rig);
+}
+
+/* It has what the limit lets its user buy; or the sale is over by now. */
+UNIT_TEST_OF(struct fixture *f, what_another_was_first_with_is_not_refused)
+{
+    store_rig_mysql_only(&f->rig);
+    store_rig_put(&f->rig, (struct store_product){
+                               .id = 1, .initial = 100, .limit_per_user = 1});
+    f->key = "b";
+    assert_int_equal(go(f, "", "b"), STORE_OK);
+    assert_int_equal(f->orders[1].status, STORE_OK);
+    assert_true(f->orders[1].replayed);
+    store_rig_put(&f->rig, (struct store_product){.id = 1, .initial = 100});
+    f->closes = true;
+    f->key = "d";
+    assert_int_equal(go(f, "c", "d"), STORE_OK);
+    assert_int_equal(f->orders[0].status, STORE_ENDED);
+    assert_int_equal(f->orders[1].status, STORE_OK);
+    assert_true(f->orders[1].replayed);
+    store_rig_expect_sound(&f->rig);
+}
+
+static void *buy_elsewhere(void *ctx)
+{
+    struct fixture *f = ctx;
+    struct store_order order = store_rig_ask(1, 2, 1, "b"),
+                       *orders[] = {&order};
+
+    assert_ok(store_place(f->other, orders, 1, NULL, NULL));
+    assert_int_equal(order.status, STORE_OK);
+    return NULL;
+}
+
+/* The same if that is in its COMMIT yet; and who asks what became of an order hears no
+ * "no" either. */
+static void wait_for_a_commit(struct fixture *f, bool asks)
+{
+    struct store_reader *reader;
+    struct store_order found;
+    pthread_t buyer;
+
+    store_rig_mysql_only(&f->rig);
+    assert_ok(store_reader_open(f->rig.store, &reader, NULL));
+    f->stays = true;
+    assert_int_equal(pthread_create(&buyer, NULL, buy_elsewhere, f), 0);
+    sem_wait(&f->stands);
+    assert_ok(sql_run(f->rig.store->db, "UPDATE products SET ends_ms = 1"));
+    assert_ok(sql_run(f->rig.store->db, "COMMIT"));
+    if (asks)
+        assert_ok(store_order_by_key(reader, "b", &found, NULL));
+    else
+        assert_int_equal(go(f, "", "b"), STORE_OK);
+    atomic_store(&f->heard, true);
+    pthread_join(buyer, NULL);
+    store_reader_close(reader);
+    if (asks)
+        return;
+    assert_int_equal(f->orders[0].status, STORE_ENDED);
+    assert_true(f->orders[1].replayed);
+}
+
+UNIT_TEST_OF(struct fixture *f, a_no_waits_for_a_commit_with_its_key)
+{
+    wait_for_a_commit(f, false);
+}
+
+UNIT_TEST_OF(struct fixture *f, a_look_waits_for_a_commit_with_its_key)
+{
+    wait_for_a_commit(f, true);
 }
 
 /*
@@ -277,9 +384,16 @@ UNIT_TEST_OF(struct fixture *f, an_answer_that_got_lost_is_looked_up)
         assert_int_equal(store_rig_audit(&f->rig).orders, 2 * i);
     }
     assert_int_equal(store_retries(f->rig.store), 0);
+    store_rig_expect_sound(&f->rig);
+    if (!is_server)
+        return;
     /* Who has looked keeps nobody waiting. */
-    if (is_server)
-        assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
+    assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
+    /* Orders of an earlier batch say nothing of this one. */
+    f->loses = true;
+    assert_int_equal(
+        store_cancel(f->rig.store, f->orders[0].id, &cancelled, NULL),
+        STORE_UNKNOWN);
     store_rig_expect_sound(&f->rig);
 }
 
@@ -294,6 +408,18 @@ UNIT_TEST_OF(struct fixture *f, what_was_not_kept_is_written_again)
     assert_int_equal(store_retries(f->rig.store), 1);
     assert_int_equal(store_rig_audit(&f->rig).orders, 2);
     store_rig_expect_sound(&f->rig);
+}
+
+/* A replica that was promoted may have it in its relay log. */
+UNIT_TEST_OF(struct fixture *f, what_another_server_lacks_is_not_written_again)
+{
+    store_rig_mysql_only(&f->rig);
+    if (f->rig.store->db->cluster)
+        skip();
+    f->loses = f->undoes = f->moves = true;
+    assert_int_equal(go(f, "", ""), STORE_UNKNOWN);
+    assert_int_equal(store_retries(f->rig.store), 0);
+    assert_int_equal(store_rig_audit(&f->rig).orders, 0);
 }
 
 static enum store_status place_in_vain(struct store *store,

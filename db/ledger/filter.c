@@ -277,43 +277,53 @@ bool keys_take_new(struct keys *keys, const char *key)
     return keys->asked && !mark(keys, key);
 }
 
-/* Marks those that are used: N is ASK_MAX at most, other marks are NULL. */
-static void ask(struct keys *keys, struct sql *db, const char *const some[],
-                size_t n)
+#define USED "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")"
+
+/* Marks those that are used, and returns how many are: N is ASK_MAX at most, other marks
+ * are NULL. */
+static size_t ask(struct keys *keys, struct sql *db, const char *const some[],
+                  size_t n, bool refused)
 {
-    struct sql_query *query = sql_query(
-        db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
+    struct sql_query *query =
+        sql_query(db, refused ? USED " LOCK IN SHARE MODE" : USED);
     char used[STORE_KEY_BYTES_MAX + 1];
+    size_t found = 0;
 
     for (size_t i = 0; i < ASK_MAX; i++)
         sql_bind_text(query, (int)i + 1, i < n ? some[i] : "");
-    while (sql_next(query)) {
+    for (; sql_next(query); found++) {
         sql_text(query, 0, used, sizeof(used));
         (void)mark(keys, used);
     }
     sql_end(query);
+    return found;
 }
 
-void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
-              size_t lots_n)
+size_t keys_ask(struct keys *keys, struct sql *db,
+                const struct store_lot lots[], size_t lots_n, bool refused)
 {
-    const char *some[ASK_MAX], *key;
-    size_t n = 0;
+    const struct store_order *order;
+    const char *some[ASK_MAX];
+    size_t n = 0, found = 0;
 
     memset(keys->used, 0, sizeof(keys->used));
     for (size_t i = 0; i < lots_n; i++) {
         for (size_t j = 0; j < lots[i].n; j++) {
-            key = lots[i].orders[j]->key;
-            if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
+            order = lots[i].orders[j];
+            if (order->key[0] == '\0' ||
+                !memchr(order->key, '\0', sizeof(order->key)) ||
+                (refused && (order->status < STORE_SOLD_OUT ||
+                             order->status > STORE_NO_PRODUCT)))
                 continue;
-            some[n++] = key;
+            some[n++] = order->key;
             if (n == ASK_MAX) {
-                ask(keys, db, some, n);
+                found += ask(keys, db, some, n, refused);
                 n = 0;
             }
         }
     }
     if (n > 0)
-        ask(keys, db, some, n);
+        found += ask(keys, db, some, n, refused);
     keys->asked = db->status == STORE_OK;
+    return found;
 }

@@ -113,8 +113,10 @@ struct keys {
  * it from then on. */
 bool keys_take_new(struct keys *keys, const char *key);
 
-/* Asks the server for those of the lots. A key that is no text is not asked for. */
-void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
-              size_t lots_n);
+/* Asks the server for those of the lots: how many orders have. A key that is no text is
+ * not asked for. REFUSED: those of orders that are about to hear a no; the question waits
+ * for another instance's transaction that has written one of them. */
+size_t keys_ask(struct keys *keys, struct sql *db,
+                const struct store_lot lots[], size_t lots_n, bool refused);
 
 #endif

@@ -76,10 +76,12 @@ static inline enum store_status read_end(struct store_reader *reader,
 #define PLACE_ROWS_MAX 64
 
 /* The last order that a transaction has written: if it is in the database, all of the
- * transaction is. */
+ * transaction is. If it is not, nothing was kept, but on another server: a replica that
+ * was promoted may have the transaction yet. */
 struct place_proof {
     int64_t number; /* 0 = none */
     int64_t secret;
+    int64_t server;
 };
 
 /* The products that were read and are as they were; place.c has the rule. All zero:

@@ -301,7 +301,8 @@ enum store_status orders_insert(struct sql *db,
     }
     if (db->status != STORE_OK)
         return db->status;
-    *proof = (struct place_proof){numbers[n - 1], orders[n - 1]->secret};
+    *proof =
+        (struct place_proof){numbers[n - 1], orders[n - 1]->secret, db->server};
     return held ? holds_insert(db, numbers, n) : STORE_OK;
 }
 

@@ -76,6 +76,7 @@ void place_forget(struct place *place)
         free(product);
     }
     rows->epoch = 0;
+    place->announced.token = 0;
     rows->dirty = NULL;
     rows->n = 0;
 }
@@ -266,7 +267,6 @@ static void announce(struct place *place)
          strcmp(fence->name, place->announced.name) == 0 &&
          strcmp(fence_owner(fence), place->announced.owner) == 0))
         return;
-    place->announced.token = 0;
     if (fence_stamp(place->db, fence) != STORE_OK)
         return;
     place->announced.token = fence->token;
@@ -371,10 +371,8 @@ static void begin(struct place *place, struct sql *db)
     place->db = db;
     place->pending_n = 0;
     if (rows->epoch == 0 || rows->epoch != db->epoch ||
-        rows->changes != db->changes || rows->n > ROWS_MAX) {
+        rows->changes != db->changes || rows->n > ROWS_MAX)
         place_forget(place);
-        place->announced.token = 0;
-    }
     place->rows.epoch = 0;
 }
 
@@ -391,10 +389,18 @@ static enum store_status place_lot(struct place *place,
 }
 
 /* Writes what still waits. Only then do all have numbers, and what is known is how the
- * database will be once it is committed: others could not change anything meanwhile. */
-static void end(struct place *place)
+ * database will be once it is committed: others could not change anything meanwhile. But on
+ * a server the same order may have come by another instance since its key was looked for:
+ * its units, or its user's, are the reason for the no, or its time is over by now. */
+static void end(struct place *place, const struct store_lot lots[], size_t n)
 {
     write_pending(place);
+    if (place->db->engine->far &&
+        keys_ask(&place->keys, place->db, lots, n, true) > 0) {
+        sql_conflict(place->db, "a refused order was placed meanwhile");
+        place->db->at_once = true;
+    }
+    place->keys.asked = false;
     if (place->db->status != STORE_OK)
         return;
     place->rows.changes = place->db->changes;
@@ -406,7 +412,7 @@ enum store_status place_alone(struct place *place, struct sql *db,
 {
     begin(place, db);
     place_lot(place, lot);
-    end(place);
+    end(place, lot, 1);
     if (db->status != STORE_OK)
         place_forget(place);
     return db->status;
@@ -513,11 +519,10 @@ enum store_status place_lots(struct place *place, struct sql *db)
 {
     begin(place, db);
     if (db->engine->far)
-        keys_ask(&place->keys, db, place->lots, place->lots_n);
+        (void)keys_ask(&place->keys, db, place->lots, place->lots_n, false);
     for (size_t i = 0; i < place->lots_n && db->status == STORE_OK; i++)
         decide(place, &place->lots[i]);
-    end(place);
-    place->keys.asked = false;
+    end(place, place->lots, place->lots_n);
     /* A lot may move units out of the segment of one before it. */
     for (size_t i = 0; i < place->lots_n; i++)
         place->lots[i].left = units_left(place, &place->lots[i]);

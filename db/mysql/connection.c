@@ -364,8 +364,8 @@ static enum store_status set_up_session(struct mysql *db)
                   "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
                   "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
                   "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
-                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
-        &galera, &ready);
+                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON'), @@server_id"),
+        &galera, &ready, &db->sql.server);
     db->sql.cluster = galera > 0;
     if (!db->sql.cluster)
         return db->sql.status;

@@ -387,7 +387,9 @@ const struct sql_engine mysql_engine = {
                 "ON DUPLICATE KEY UPDATE "
                 "owner = IF(VALUES(token) > token, VALUES(owner), owner), "
                 "token = GREATEST(token, VALUES(token))",
-            .find_key = "SELECT number FROM orders WHERE `key` = ?3",
+            /* Waits for a transaction that has written it, or "no" is not sure. */
+            .find_key = "SELECT number FROM orders WHERE `key` = ?3 "
+                        "LOCK IN SHARE MODE",
             .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
                          "VALUES (?2, ?3, ?4) ON DUPLICATE KEY UPDATE "
                          "units = IF(units + ?4 <= ?5, units + ?4, units)",

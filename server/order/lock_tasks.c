@@ -107,12 +107,9 @@ static bool look(struct lock_task *task, struct worker *worker,
     if (task->store_status == STORE_OK)
         return true;
     task->status = DLOCK_UNREACHABLE;
-    if (task->store_status != STORE_NO_PRODUCT) {
-        if (!store_is_there(worker->app->store, &error))
-            task->store_status = STORE_GONE;
+    if (task->store_status != STORE_NO_PRODUCT)
         health_heard_status(worker->app->health, HEALTH_READER,
                             task->store_status, &error);
-    }
     snprintf(task->error, LOCK_ERROR_BYTES, "%s", error.text);
     return false;
 }
