@@ -53,14 +53,16 @@ sub _buy {
     for (my $n = 1; !$over; $n++) {
         my @order = ($self->{product}, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
         my $reply = $server->order(@order[0 .. ($self->{keyless} ? 2 : 3)]);
-        my $id = ref $reply->{body} eq 'HASH' && $reply->{body}{id} || '-';
+        my $told = ref $reply->{body} eq 'HASH' ? $reply->{body} : {};
+        my $id   = $told->{may_have_ordered} ? '?' : $told->{id} || '-';
         syswrite $notes, "$reply->{status} @order $id\n";
         last if $reply->{status} == 599;
     }
     POSIX::_exit(0);
 }
 
-# A list for each client: [status, product, user, quantity, key, id] ...
+# A list for each client: [status, product, user, quantity, key, id] ..., where the id is "?"
+# if it may have been ordered, and "-" if it was not.
 sub _notes {
     my ($self) = @_;
     return map { [map { [split / /] } split /\n/, Stockade::slurp($_)] } glob "$self->{dir}/client.*";
