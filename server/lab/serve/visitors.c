@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,23 +20,24 @@
 #include "server/lab/servers/folder.h"
 
 enum {
-    ANSWER_S = 60, /* a hint takes half of it at most */
+    ANSWER_MS = 60000, /* a hint takes half of it at most */
+    ANSWER_BYTES_MAX = 1 << 20,
     UNUSED_MS = VISITORS_UNUSED_S * 1000,
     RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
 };
 
 /* One game. */
 struct visitor {
-    uint64_t used_ms; /* 0 = never */
-    FILE *lines;      /* all that it says; what it is told goes there as well */
-    pid_t pid;        /* 0 = no process */
+    uint64_t used_ms;           /* 0 = never */
+    int line;                   /* what it is told, and all that it says */
+    pid_t pid;                  /* 0 = no process */
     char id[VISITORS_ID_BYTES]; /* "" = free */
     bool is_run;
     bool is_busy; /* a call has it: it has one conversation */
 };
 
 static struct visitor visitors[VISITORS_MAX];
-/* Guards what is above, but for .pid and .lines, which are of the call that has it. */
+/* Guards what is above, but for .pid and .line, which are of the call that has it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* one is not busy now */
 static bool is_open;
@@ -72,26 +74,21 @@ static _Noreturn void become(const char *place, int line, char *const args[])
 
 static bool start(struct visitor *visitor, char *const args[])
 {
-    const struct timeval limit = {.tv_sec = ANSWER_S};
     char place[PATH_MAX];
     int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
-    (void)setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     name_place(visitor, "", place);
-    visitor->lines = fdopen(ends[0], "r");
-    visitor->pid = visitor->lines ? fork() : -1;
+    visitor->line = ends[0];
+    visitor->pid = fork();
     if (visitor->pid == 0)
         become(place, ends[1], args);
     (void)close(ends[1]);
     if (visitor->pid > 0)
         return true;
     visitor->pid = 0;
-    if (visitor->lines)
-        (void)fclose(visitor->lines);
-    else
-        (void)close(ends[0]);
+    (void)close(ends[0]);
     return false;
 }
 
@@ -101,7 +98,7 @@ static void stop(struct visitor *visitor)
     char place[PATH_MAX];
 
     if (visitor->pid != 0) {
-        (void)fclose(visitor->lines);
+        (void)close(visitor->line);
         (void)kill(visitor->pid, SIGTERM);
         while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -111,22 +108,30 @@ static void stop(struct visitor *visitor)
     folder_remove(place);
 }
 
-/* Into *ANSWER the next line, without its end, to be freed; NULL: there came none in time.
- * False: it is no answer, but a complaint. */
+/* Into *ANSWER the next line, without its end, to be freed; NULL: none that is short enough
+ * came in time. False: it is no answer, but a complaint. A game says one line at a time. */
 static bool listen_to(const struct visitor *visitor, char **answer)
 {
-    size_t room = 0;
-    ssize_t n;
+    const uint64_t until_ms = clock_ms() + ANSWER_MS;
+    struct pollfd line = {.fd = visitor->line, .events = POLLIN};
+    char *text = malloc(ANSWER_BYTES_MAX), *end = NULL;
+    size_t used = 0;
+    uint64_t now_ms;
+    ssize_t n = text ? 1 : 0;
 
-    *answer = NULL;
-    n = getline(answer, &room, visitor->lines);
-    if (n > 0 && (*answer)[n - 1] == '\n') {
-        (*answer)[n - 1] = '\0';
-        return (*answer)[0] == '{';
+    while (n > 0 && !end) {
+        now_ms = clock_ms();
+        n = now_ms < until_ms && poll(&line, 1, (int)(until_ms - now_ms)) > 0
+                ? read(line.fd, text + used, ANSWER_BYTES_MAX - used)
+                : 0;
+        end = n > 0 ? memchr(text + used, '\n', (size_t)n) : NULL;
+        used += n > 0 ? (size_t)n : 0;
     }
-    free(*answer);
-    *answer = NULL;
-    return false;
+    if (end)
+        *end = '\0';
+    *answer = end ? strdup(text) : NULL;
+    free(text);
+    return *answer && (*answer)[0] == '{';
 }
 
 /* ---- all of them -------------------------------------------------------- */
@@ -235,7 +240,7 @@ unsigned visitors_ask(const char *id, const char *line, char **answer)
     *answer = NULL;
     if (!visitor)
         return VISITORS_NONE;
-    (void)dprintf(fileno(visitor->lines), "%s\n", line);
+    (void)dprintf(visitor->line, "%s\n", line);
     good = listen_to(visitor, answer);
     leave(visitor, !good || (visitor->is_run &&
                              strncmp(*answer, "{\"done\": true", 13) == 0));
