@@ -8,18 +8,10 @@ my $stockade = Stockade::binary();
 my ($build)  = $stockade =~ m{(.*)/[^/]+$};
 my $readme   = Stockade::slurp("$Stockade::ROOT/server/lab/README.md");
 
-# The servers take longer to start than a lock to be measured: once for all. What is wrong
-# with a lock is found again, with other servers, and what a busy machine did is not.
-sub measure {
-    my ($slow, @these) = @_;
-    my $each = "for lock in @these; do STOCKADE_SLOW=$slow $stockade lab locks --lock \$lock --markdown"
-        . ' --sql $SQL --zk $ZK --zk-ensemble $ZK_ENSEMBLE --zk-node $ZK_NODE && echo "$lock: as expected"; done';
-    return `$build/tests/full/with_servers sh -c '$each' 2>&1`;
-}
-
-my $said  = measure(5, @locks);
-my @again = grep { $said !~ /^\Q$_\E: as expected$/m } @locks;
-$said .= measure(15, @again) if @again;
+# The servers take longer to start than a lock to be measured: once for all.
+my $each = "for lock in @locks; do $stockade lab locks --lock \$lock --markdown"
+    . ' --sql $SQL --zk $ZK --zk-ensemble $ZK_ENSEMBLE --zk-node $ZK_NODE && echo "$lock: as expected"; done';
+my $said = `$build/tests/full/with_servers sh -c '$each' 2>&1`;
 for my $lock (@locks) {
     like $said, qr/^\Q$lock\E: as expected$/m, "$lock is as expected" or diag $said;
     my $row = ($said =~ /^(\| `\Q$lock\E` \|.*)$/mg)[-1];

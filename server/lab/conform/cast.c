@@ -17,7 +17,6 @@
 
 enum {
     BEGIN_MS = 5000,
-    BEGINS_MAX = 10,
     TRY_PAUSE_MS = 25,
 };
 
@@ -26,6 +25,7 @@ struct trap {
     atomic_int phase;       /* of enum dlock_phase */
     atomic_uint at;         /* number of the step, from 0, since it was set */
     atomic_uint steps_n[2]; /* steps since it was set, by phase */
+    atomic_uint others_n;   /* of the process, by threads of no player */
     char names[CAST_PLACES_MAX][CAST_STEP_BYTES_MAX + 1]; /* of the steps */
 };
 
@@ -147,8 +147,10 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
         atomic_fetch_add(&testbed.tape->steps_n[step->phase], 1);
     if (testbed.tape && step->phase == DLOCK_BEFORE)
         record(testbed.tape, step);
-    if (!self)
+    if (!self) {
+        (void)atomic_fetch_add(&players[0].trap->others_n, 1);
         return DLOCK_GO;
+    }
     trap = self->trap;
     n = atomic_fetch_add(&trap->steps_n[step->phase], 1);
     if (step->phase == DLOCK_BEFORE && n < CAST_PLACES_MAX)
@@ -362,16 +364,23 @@ enum dlock_status cast_insist(unsigned who, const char *name, unsigned wait_ms,
 
 bool cast_is_free(unsigned who, const char *name)
 {
-    if (cast_insist(who, name, 0, testbed.long_ms, BEGIN_MS) != DLOCK_OK)
-        return false;
-    (void)cast_give(who, name);
-    return true;
+    enum dlock_status status =
+        cast_insist(who, name, 0, testbed.long_ms, BEGIN_MS * testbed.slow);
+
+    need(!cast_is_silent(status), "is it free? %s", dlock_status_text(status));
+    if (status == DLOCK_OK)
+        (void)cast_give(who, name);
+    return status == DLOCK_OK;
 }
 
 bool cast_overtakes(const char *name)
 {
-    return cast_take(NEXT, name, testbed.lease_ms + testbed.margin_ms,
-                     testbed.long_ms) == DLOCK_OK;
+    enum dlock_status status = cast_take(
+        NEXT, name, testbed.lease_ms + testbed.margin_ms, testbed.long_ms);
+
+    need(!cast_is_silent(status), "is it free now? %s",
+         dlock_status_text(status));
+    return status == DLOCK_OK;
 }
 
 const char *cast_begin(unsigned lease_ms)
@@ -382,12 +391,12 @@ const char *cast_begin(unsigned lease_ms)
     for (unsigned begins = 0; begins < BEGINS_MAX; begins++) {
         uint64_t began_ms = clock_ms();
         /* A server that is slow to answer is no failure. */
-        const struct deed_report first =
-            cast_ask(HOLDER, deed_take, name, BEGIN_MS, lease_ms);
+        const struct deed_report first = cast_ask(
+            HOLDER, deed_take, name, BEGIN_MS * testbed.slow, lease_ms);
         bool is_shared, is_freed;
 
-        must(first.status == DLOCK_OK, "nobody gets it: %s; %s",
-             dlock_status_text(first.status), first.error.text);
+        must_in_time(first.status == DLOCK_OK, "nobody gets it: %s; %s",
+                     dlock_status_text(first.status), first.error.text);
         is_shared = cast_is_free(NEXT, name);
         is_freed = !is_shared && cast_is_free(NEXT, name);
         if (!is_shared && !is_freed)
@@ -421,6 +430,11 @@ void cast_trap(unsigned who, enum trap_spring spring, enum dlock_phase phase,
 unsigned cast_steps(unsigned who)
 {
     return atomic_load(&players[who].trap->steps_n[DLOCK_AFTER]);
+}
+
+unsigned cast_others(unsigned who)
+{
+    return atomic_load(&players[who].trap->others_n);
 }
 
 /* Waits until the player's process is dead, or stopped. */
@@ -497,7 +511,8 @@ unsigned cast_halt(const struct cast_place *place, enum trap_spring spring)
     struct deed_report report;
 
     if (place->in_release)
-        (void)cast_take(who, place->name, 0, 0);
+        need(cast_take(who, place->name, 0, 0) == DLOCK_OK,
+             "a new name is not free");
     cast_trap(who, spring, spring == TRAP_STOP ? DLOCK_BEFORE : DLOCK_AFTER,
               place->at);
     cast_tell(who, place->in_release ? deed_give : deed_take, place->name, 0,

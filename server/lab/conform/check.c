@@ -16,6 +16,7 @@
 
 enum {
     CHECK_S_MAX = 40, /* a check that takes longer hangs */
+    AGAIN_TIMES = 8,  /* as long, if it is asked again */
     LEASE_MS = 150,
     LONG_MS = 20000,
     LONG_AGED_MS = 2000, /* shorter: its nodes have to grow older than that */
@@ -58,9 +59,10 @@ struct peek *testbed_peek(const struct redis_proc *proc)
     return peek;
 }
 
-const char *conform_given(const struct expected *expected,
-                          const struct conform_servers *servers)
+const char *conform_given(const struct expected *expected)
 {
+    const struct conform_servers *servers = &suite.servers;
+
     switch (expected->kept) {
     case KEPT_LOCALLY:
         return NULL;
@@ -172,6 +174,8 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
         (void)snprintf(text, sizeof(text), "its server does not answer: %.150s",
                        gone.text);
     }
+    /* Leases are short there. */
+    result->is_by_time |= testbed.expected->aged && verdict == CONFORM_FAILS;
     result->verdict = verdict;
     memcpy(result->text, text, sizeof(text));
     _exit(0);
@@ -180,13 +184,13 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
 void check_run(struct suite_lock *lock, size_t index)
 {
     const struct expected *expected = lock->expected;
-    unsigned slow = suite.slow;
+    bool is_again = lock->results[index].is_again;
+    unsigned slow = suite.slow * (is_again ? AGAIN_TIMES : 1);
 
     testbed = (struct testbed){
         .expected = expected,
         .index = index,
-        .servers = &suite.servers,
-        .given = conform_given(expected, &suite.servers),
+        .given = conform_given(expected),
         .capabilities = lock->info->capabilities,
         /* A lock of threads is asked what it can do among threads. */
         .together = index > PROPERTY_X2 && expected->kept == KEPT_LOCALLY &&
@@ -199,6 +203,7 @@ void check_run(struct suite_lock *lock, size_t index)
         .race = mmap(NULL, sizeof(*testbed.race), PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0),
         .result = &lock->results[index]};
+    testbed.result->is_by_time = false;
     (void)alarm(CHECK_S_MAX * slow);
     (void)snprintf(testbed.result->text, sizeof(testbed.result->text),
                    "the check hangs");

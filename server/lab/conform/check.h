@@ -30,6 +30,7 @@ enum {
     TESTBED_COMMANDS_MAX = 4000,
     TESTBED_COMMAND_BYTES_MAX = 16384,
     TESTBED_WORDS_MAX = 64,
+    BEGINS_MAX = 10, /* of a check in which a short lease ends too soon */
 };
 
 /* Memory that contenders touch in the critical section; shared by all processes. */
@@ -55,8 +56,7 @@ struct testbed_tape {
 /* One check's: its servers, its times. */
 extern struct testbed {
     const struct expected *expected;
-    size_t index; /* of the check */
-    const struct conform_servers *servers;
+    size_t index;      /* of the check */
     const char *given; /* the server that was given; NULL = all are ours */
     unsigned capabilities;
     char dir[80];
@@ -97,6 +97,13 @@ _Noreturn void check_end(enum conform_verdict verdict, const char *format, ...)
     do {                                                                       \
         if (!(is_so))                                                          \
             check_fails(__VA_ARGS__);                                          \
+    } while (0)
+
+/* The same of what has a time limit: the check is asked again, with a longer one. */
+#define must_in_time(is_so, ...)                                               \
+    do {                                                                       \
+        testbed.result->is_by_time = !(is_so);                                 \
+        must(!testbed.result->is_by_time, __VA_ARGS__);                        \
     } while (0)
 
 /* The check is broken if it is not so: the lock cannot be blamed for that. */
@@ -226,6 +233,10 @@ void cast_trap(unsigned who, enum trap_spring spring, enum dlock_phase phase,
 
 /* Commands ended since the trap was set. */
 unsigned cast_steps(unsigned who);
+
+/* Commands so far of its process, whose first player it is, that no player has sent: the
+ * watchdog's. */
+unsigned cast_others(unsigned who);
 
 /* The player's whole process, and back when it is so. */
 void cast_kill(unsigned who);

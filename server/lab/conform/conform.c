@@ -15,22 +15,25 @@
 #include "server/base/redis_proc.h"
 #include "server/lab/servers/peek.h"
 
-enum { LOOK_MS = 20, JOBS_MAX = 64 };
+enum {
+    LOOK_MS = 20,
+    JOBS_MAX = 64,
+    FIRST_WEIGHT = 4, /* one that is asked again mostly waits: it weighs 1 */
+};
 
 struct suite suite;
 
 /* Filling it ----------------------------------------------------------------- */
 
 /* NULL if the lock has a row, and the servers that it needs are there. */
-static const char *missing(const struct expected *expected,
-                           const struct conform_servers *servers)
+static const char *missing(const struct expected *expected)
 {
     if (!expected)
         return "no row in expected.txt";
     if ((expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH) &&
-        !servers->sql_url)
+        !suite.servers.sql_url)
         return "needs --sql URL";
-    if (expected->kept == KEPT_IN_ZK && !servers->zk_url)
+    if (expected->kept == KEPT_IN_ZK && !suite.servers.zk_url)
         return "needs --zk URL";
     return NULL;
 }
@@ -80,10 +83,9 @@ bool suite_fill(const char *only)
                                           .nodes_n = 1};
             lock->expected = &lock->own;
         }
-        lock->missing = missing(lock->expected, &suite.servers);
-        fill_results(lock, lock->missing
-                               ? NULL
-                               : conform_given(lock->expected, &suite.servers));
+        lock->missing = missing(lock->expected);
+        fill_results(lock,
+                     lock->missing ? NULL : conform_given(lock->expected));
         suite.locks_n++;
     }
     return suite.locks_n > 0;
@@ -191,19 +193,28 @@ static void end(struct suite_lock *lock, size_t index)
         result->verdict = CONFORM_BROKEN;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
         (void)snprintf(result->text, sizeof(result->text), "the check crashed");
+    if (!result->is_again &&
+        (result->verdict == CONFORM_BROKEN || result->is_by_time)) {
+        result->is_again = true;
+        result->pid = 0;
+        return;
+    }
     if (index == CONFORM_SERVER && result->verdict != CONFORM_HOLDS)
         lock->missing = result->text;
 }
 
-/* How many checks are under way. */
+/* The weight of all checks that are under way. */
 static unsigned count_running(void)
 {
     unsigned n = 0;
 
     for (size_t i = 0; i < suite.locks_n; i++)
         for (size_t j = 0; j < CONFORM_CHECKS_N; j++) {
+            const struct conform_result *result = &suite.locks[i].results[j];
+
             end(&suite.locks[i], j);
-            n += suite.locks[i].results[j].pid > 0;
+            if (result->pid > 0)
+                n += result->is_again ? 1 : FIRST_WEIGHT;
         }
     return n;
 }
@@ -224,15 +235,15 @@ static void tell_progress(uint64_t began_ms)
 static void run_all(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned most =
-        4 * suite.slow * (processors > 0 ? (unsigned)processors : 1);
+    unsigned each = FIRST_WEIGHT * 4 * suite.slow;
+    unsigned most = each * (processors > 0 ? (unsigned)processors : 1);
     uint64_t began_ms = clock_ms();
     unsigned running;
 
+    most = most < FIRST_WEIGHT * JOBS_MAX ? most : FIRST_WEIGHT * JOBS_MAX;
     do {
-        running = count_running();
-        while (running < most && running < JOBS_MAX && begin_next())
-            running++;
+        while ((running = count_running()) < most && begin_next())
+            continue;
         if (isatty(STDERR_FILENO))
             tell_progress(began_ms);
         if (running > 0)

@@ -17,6 +17,11 @@
  *
  * Each forks the next while it still has a single thread, and dies with its
  * parent: whatever goes wrong in a check, killing it cleans up.
+ *
+ * A busy machine must not decide. A check says "holds" only of what it has seen, so
+ * nothing that comes late can make it say so. If what came too late can have made it fail,
+ * or it broke off, it is asked again, with times eight times as long, and the second answer
+ * counts.
  */
 #ifndef CONFORM_H
 #define CONFORM_H
@@ -43,8 +48,10 @@ struct conform_result {
     enum conform_verdict verdict;
     pid_t pid; /* of its process; 0 = not started yet, or CONFORM_ENDED */
     uint64_t began_ms;
-    unsigned ms;    /* how long it took */
-    char text[200]; /* the evidence, one line */
+    unsigned ms;     /* how long it took */
+    bool is_by_time; /* what came too late can have made it so */
+    bool is_again;   /* asked once more, with longer times */
+    char text[200];  /* the evidence, one line */
 };
 
 enum { CONFORM_ENDED = -1 };
@@ -71,8 +78,7 @@ struct conform_servers {
 };
 
 /* The server given for such a lock, so that none has to be started; NULL = none. */
-const char *conform_given(const struct expected *expected,
-                          const struct conform_servers *servers);
+const char *conform_given(const struct expected *expected);
 
 /* Whether the check of this property loses servers on purpose. */
 bool conform_loses_servers(size_t index);

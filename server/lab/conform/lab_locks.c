@@ -13,7 +13,7 @@
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 
 static const char *lock_name; /* NULL = all */
-static bool is_markdown, is_help;
+static int is_markdown, is_help;
 
 static const char help[] =
 #include "server/lab/help/locks.txt.inc"
@@ -21,34 +21,30 @@ static const char help[] =
 
 static bool read_options(int argc, char *argv[])
 {
-    const struct {
-        const char *name, **value; /* NULL: it is a switch */
-        bool *is_on;
-    } all[] = {
-        {"lock", &lock_name, NULL},
-        {"redis", &suite.servers.redis_url, NULL},
-        {"sql", &suite.servers.sql_url, NULL},
-        {"zk", &suite.servers.zk_url, NULL},
-        {"zk-ensemble", &suite.servers.zk_ensemble, NULL},
-        {"zk-node", &suite.servers.zk_node, NULL},
-        {"markdown", NULL, &is_markdown},
-        {"help", NULL, &is_help},
+    static const char **const texts[] = {&lock_name,
+                                         &suite.servers.redis_url,
+                                         &suite.servers.sql_url,
+                                         &suite.servers.zk_url,
+                                         &suite.servers.zk_ensemble,
+                                         &suite.servers.zk_node};
+    static const struct option flags[] = {
+        {"lock", required_argument, NULL, 0},
+        {"redis", required_argument, NULL, 0},
+        {"sql", required_argument, NULL, 0},
+        {"zk", required_argument, NULL, 0},
+        {"zk-ensemble", required_argument, NULL, 0},
+        {"zk-node", required_argument, NULL, 0},
+        {"markdown", no_argument, &is_markdown, 1},
+        {"help", no_argument, &is_help, 1},
+        {0},
     };
-    enum { ALL_N = sizeof(all) / sizeof(all[0]) };
-    struct option flags[ALL_N + 1] = {0};
     int c, i;
 
-    for (i = 0; i < ALL_N; i++)
-        flags[i] = (struct option){
-            all[i].name, all[i].value ? required_argument : no_argument, NULL,
-            0};
-    while ((c = getopt_long(argc, argv, ":h", flags, &i)) == 0 || c == 'h')
-        if (c == 'h')
-            is_help = true;
-        else if (all[i].value)
-            *all[i].value = optarg;
-        else
-            *all[i].is_on = true;
+    while ((c = getopt_long(argc, argv, ":h", flags, &i)) == 0 || c == 'h') {
+        is_help |= c == 'h';
+        if (c == 0 && flags[i].has_arg)
+            *texts[i] = optarg;
+    }
     if (c == -1 && optind == argc)
         return true;
     return fail_aloud("lab locks does not take '%s'",

@@ -91,7 +91,7 @@ static void tend(const char *action, const char *at)
     bool serves = strcmp(action, "start") == 0;
     uint64_t until_ms = patience();
     char line[1024];
-    int len = snprintf(line, sizeof(line), "%s %s %s", testbed.servers->zk_node,
+    int len = snprintf(line, sizeof(line), "%s %s %s", suite.servers.zk_node,
                        action, at);
 
     /* A server that it starts must not keep what tells our folder of our end. */
@@ -155,8 +155,9 @@ static void check_taken(const char *name, const char *when)
 {
     enum dlock_status status = take_hard(THIRD, name, 0);
 
-    must(status != DLOCK_OK, "%s: two holders", when);
-    must(status == DLOCK_BUSY, "%s: %s", when, dlock_status_text(status));
+    must_in_time(status != DLOCK_OK, "%s: two holders", when);
+    must_in_time(status == DLOCK_BUSY, "%s: %s", when,
+                 dlock_status_text(status));
 }
 
 static void lose(const char *victim, const char *when)
@@ -167,23 +168,23 @@ static void lose(const char *victim, const char *when)
     cast_tell(NEXT, deed_take, name, testbed.long_ms, 0);
     tend("kill", victim);
     check_taken(name, when);
-    must(give_hard(HOLDER, name) == DLOCK_OK, "%s: the holder has lost it",
-         when);
+    must_in_time(give_hard(HOLDER, name) == DLOCK_OK,
+                 "%s: the holder has lost it", when);
     status = cast_hear(NEXT).status;
     if (cast_is_silent(status))
         status = take_hard(NEXT, name, testbed.long_ms);
-    must(status == DLOCK_OK, "%s: who waited does not get it: %s", when,
-         dlock_status_text(status));
+    must_in_time(status == DLOCK_OK, "%s: who waited does not get it: %s", when,
+                 dlock_status_text(status));
     check_taken(name, when);
     tend("start", victim);
     check_taken(name, when);
-    must(give_hard(NEXT, name) == DLOCK_OK,
-         "%s and came back: the holder has lost it", when);
+    must_in_time(give_hard(NEXT, name) == DLOCK_OK,
+                 "%s and came back: the holder has lost it", when);
 }
 
 void conform_lose_zk(char role, const char *when)
 {
-    const struct conform_servers *servers = testbed.servers;
+    const struct conform_servers *servers = &suite.servers;
     char path[64], url[sizeof(testbed.url)];
     const char *nodes[NODES_MAX];
     unsigned n;
