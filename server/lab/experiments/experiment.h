@@ -48,9 +48,8 @@ struct experiment_load {
     const char *flags;                    /* of all */
     const char *each[SITE_INSTANCES_MAX]; /* of one; NULL = none */
 
-    /* Without a story: one of these. */
+    /* Without a story. */
     struct buyers_crowd crowd;
-    unsigned wrk_connections; /* wrk, for two seconds */
     measure_function *measure;
     double least, most; /* its number, if it is as told */
 };
@@ -129,9 +128,9 @@ extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
 enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
 
 struct lab_options {
-    bool json, brief, help, by_hand;
+    int json, brief, help, by_hand;
+    int fix;                      /* run -i: not the bug, but what fixes it */
     unsigned look;                /* see draw.h */
-    bool fix;                     /* run -i: not the bug, but what fixes it */
     const char *lock;             /* run -i: in place of its own; or NULL */
     const char *save;             /* run: a file; or NULL */
     const struct experiment *own; /* of --file; or NULL */
