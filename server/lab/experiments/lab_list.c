@@ -39,42 +39,38 @@ static const struct experiment *read_own(const char *path)
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
 {
-    static const struct option flags[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"zh", no_argument, NULL, 'z'},
-        {"brief", no_argument, NULL, 'b'},
+    int zh = 0, c;
+    const struct option flags[] = {
+        {"json", no_argument, &options->json, 1},
+        {"zh", no_argument, &zh, DRAW_CHINESE},
+        {"brief", no_argument, &options->brief, 1},
         {"save", required_argument, NULL, 's'},
         {"file", required_argument, NULL, 'f'},
-        {"fix", no_argument, NULL, 'x'},
+        {"fix", no_argument, &options->fix, 1},
         {"lock", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
+        {"help", no_argument, &options->help, 1},
         {0},
     };
-    int c;
 
     while ((c = getopt_long(argc, argv, "hi", flags, NULL)) != -1) {
-        options->json = options->json || c == 'j';
-        options->help = options->help || c == 'h';
-        if (c == 'z')
-            options->look |= DRAW_CHINESE;
-        if (c == '?') {
-            fprintf(stderr, "stockade lab %s --help lists the flags\n",
-                    argv[0]);
-            return false;
-        }
-        if (strchr("sbixl", c) && strcmp(argv[0], "run") != 0)
-            return fail_aloud("--save, --brief, -i, --fix and --lock "
-                              "are for lab run");
-        options->brief = options->brief || c == 'b';
-        options->by_hand = options->by_hand || c == 'i';
-        options->fix = options->fix || c == 'x';
+        options->help |= c == 'h';
+        options->by_hand |= c == 'i';
         if (c == 'l')
             options->lock = optarg;
         if (c == 's')
             options->save = optarg;
-        if (c == 'f' && (options->own = read_own(optarg)) == NULL)
+        if (c == '?')
+            fprintf(stderr, "stockade lab %s --help lists the flags\n",
+                    argv[0]);
+        if (c == '?' || (c == 'f' && (options->own = read_own(optarg)) == NULL))
             return false;
     }
+    options->look |= (unsigned)zh;
+    if ((options->save || options->brief || options->by_hand || options->fix ||
+         options->lock) &&
+        strcmp(argv[0], "run") != 0)
+        return fail_aloud("--save, --brief, -i, --fix and --lock "
+                          "are for lab run");
     if ((options->fix || options->lock) && !options->by_hand)
         return fail_aloud("lab run --fix and --lock go with -i");
     options->names_n = argc - optind;
@@ -214,17 +210,17 @@ static void tell_expected(const char *what, const char *word, const char *text,
 
 static void show(const struct experiment *experiment, unsigned look)
 {
+    static const char *const parts[] = {"What you will see", "Why",
+                                        "What fixes it",
+                                        "What the fix leaves open"};
     const char *const *text = reader_texts(&experiment->entry, look);
     const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
 
     draw_say(stdout, look, "%s %s - %s\n\n", experiment->entry.id,
              text[EXPERIMENT_TITLE], text[EXPERIMENT_SYMPTOM]);
-    draw_part(stdout, look, "What you will see", text[EXPERIMENT_SEE]);
-    draw_part(stdout, look, "Why", text[EXPERIMENT_WHY]);
-    draw_part(stdout, look, "What fixes it", text[EXPERIMENT_HOW]);
-    if (text[EXPERIMENT_TEXT_REST])
-        draw_part(stdout, look, "What the fix leaves open",
-                  text[EXPERIMENT_TEXT_REST]);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (text[EXPERIMENT_SEE + i])
+            draw_part(stdout, look, parts[i], text[EXPERIMENT_SEE + i]);
     putchar('\n');
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];

@@ -25,7 +25,7 @@ static struct {
     const struct path_stop *stop;
     char choice;     /* --choice; 0 = the stop itself */
     int64_t seconds; /* of a search */
-    bool judges, json, help;
+    int judges, json, help;
     unsigned look;
     struct progress progress[PATH_STOPS_MAX];
 } walk;
@@ -308,36 +308,31 @@ static int walk_stop(void)
 
 static bool read_options(int argc, char *argv[])
 {
+    static int zh;
     static const struct option flags[] = {
         {"choice", required_argument, NULL, 'c'},
-        {"judge", no_argument, NULL, 'g'},
+        {"judge", no_argument, &walk.judges, 1},
         {"seconds", required_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'j'},
-        {"zh", no_argument, NULL, 'z'},
-        {"help", no_argument, NULL, 'h'},
+        {"json", no_argument, &walk.json, 1},
+        {"zh", no_argument, &zh, DRAW_CHINESE},
+        {"help", no_argument, &walk.help, 1},
         {0},
     };
     struct fail error;
     int c;
 
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
-        walk.judges = walk.judges || c == 'g';
-        walk.json = walk.json || c == 'j';
-        walk.help = walk.help || c == 'h';
-        if (c == 'z')
-            walk.look |= DRAW_CHINESE;
+        walk.help |= c == 'h';
         if (c == 'c')
-            walk.choice = '?';
-        if (c == 'c' && strlen(optarg) == 1)
-            walk.choice = optarg[0];
-        if (c == 's' && !stage_options_number("seconds", optarg, 1,
-                                              PATH_JUDGE_S_MAX, &walk.seconds))
-            return false;
-        if (c == '?') {
+            walk.choice = strlen(optarg) == 1 ? optarg[0] : '?';
+        if (c == '?')
             fprintf(stderr, "stockade lab path --help lists the flags\n");
+        if (c == '?' || (c == 's' && !stage_options_number("seconds", optarg, 1,
+                                                           PATH_JUDGE_S_MAX,
+                                                           &walk.seconds)))
             return false;
-        }
     }
+    walk.look |= (unsigned)zh;
     if (walk.help)
         return true;
     if (argc - optind > 1 ||
