@@ -164,5 +164,6 @@ export async function runLoad(lab, context) {
   const lockOf = (wish) => wish.lock ?? plays[wish.fix ? 1 : 0].lock;
   setRuns(Object.fromEntries(wishes.map(({ side, wish }) => [side, { lock: lockOf(wish), says: 'turn' }])), context);
   for (const { side, wish } of wishes) if (!(await watch(side, { ...wish, experiment }, lockOf(wish), mine, context))) break;
+  if (mine === wanted) endLoad(context.call); // the other side's turn does not come after an error
   drawLoad(context);
 }

@@ -90,9 +90,16 @@ function drawFound(found, context) {
 
 export const searchUnderWay = () => underWay;
 
-export function endSearch() {
+function endSearch() {
   searches++;
   $('search-end').hidden = true;
+}
+
+// What was found is of a lock that stands there no more.
+export function forgetFound() {
+  endSearch();
+  $('found').replaceChildren();
+  delete $('found').dataset.answer;
 }
 
 export function stopSearch() {
@@ -106,14 +113,16 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
   delete $('found').dataset.answer;
   let found = await call('POST', '/api/lab/searches', wish);
   if (found.status !== 200) {
-    $('found').replaceChildren();
+    if (mine === searches) forgetFound();
     refused(found.error);
     return;
   }
   const { id } = found;
   const ask = (method, body) => call(method, `/api/lab/games/${id}`, body).catch(() => ({ error: words.gone }));
-  underWay = id;
-  $('search-end').hidden = false;
+  if (mine === searches) {
+    underWay = id;
+    $('search-end').hidden = false;
+  }
   while (found.status === 200 && mine === searches) {
     drawFound(found, { words, faultText, linkTo });
     if (found.done) break;

@@ -1,6 +1,8 @@
 // The page's own words, in both languages. Steps of the stage come from the server, in the
 // language that was asked for.
 
+const many = (n, one) => `${n} ${one}${n === 1 ? '' : 's'}`;
+
 export const words = {
   en: {
     title: 'You are the scheduler',
@@ -64,15 +66,15 @@ export const words = {
     line: (n, text) => `Line ${n}: ${text}`,
     search: 'Search all schedules',
     searchEnd: 'Stop searching',
-    searchGoes: (n, moves) => `Searching … ${n} schedules, all of up to ${moves} moves.`,
-    searchBreaks: (n) => `It breaks. The shortest of ${n} schedules:`,
+    searchGoes: (n, moves) => `Searching … ${many(n, 'schedule')}, all of up to ${many(moves, 'move')}.`,
+    searchBreaks: (n) => `It breaks. The shortest of ${many(n, 'schedule')}:`,
     searchOutlived: 'Any lease can be outlived, that of a right lock as well. With stock "guarded by the database as well", a search tells whether the lock is right.',
     searchHolds: (n) => `Not broken: all ${n} schedules within these bounds were played.`,
     searchEnds: (n, moves) => `Not broken in the ${n} schedules that were played: all of up to ${moves} moves. Time was up first: that is no answer yet.`,
     searchStopped: (n, moves) => `Stopped. Not broken in the ${n} schedules that were played: all of up to ${moves} moves.`,
     searchBeside: 'Keys beside $name were not watched.',
-    searchFault: (fault, n) => `${fault}: ${n} moves.`,
-    searchBounds: (b) => `Bounds: ${b.expiries} lease that ends, ${b.crashes} crash, ${b.renewals} turns of a watchdog, ${b.troubles} of these together; ${b.waits} waits that end by time, ${b.preemptions} preemptions (one who could go on has to wait), ${b.moves} moves.`,
+    searchFault: (fault, n) => `${fault}: ${many(n, 'move')}.`,
+    searchBounds: (b) => `Bounds: ${b.expiries} lease that ends, ${b.crashes} crash, ${many(b.renewals, 'turn')} of a watchdog, ${b.troubles} of these together; ${b.waits} waits that end by time, ${b.preemptions} preemptions (one who could go on has to wait), ${b.moves} moves.`,
     progress: (n, all) => `${n} of ${all} solved`,
     place: (n, all) => `Stop ${n} of ${all}`,
     open: 'open',
@@ -141,12 +143,12 @@ export const words = {
     begin: 'Choose who moves first.',
     bring: ([first, ...more]) => `${first[0].toUpperCase()}${[first.slice(1), ...more].join(', or ')}.`,
     anything: 'Break it: sell one unit twice, free somebody else\'s lock, leave one for ever.',
-    broke: (fault, n) => `Broken in ${n} moves: ${fault}.`,
-    goal: (fault, n, known) => `Done in ${n} moves: ${fault}. The fewest known are ${known}.`,
+    broke: (fault, n) => `Broken in ${many(n, 'move')}: ${fault}.`,
+    goal: (fault, n, known) => `Done in ${many(n, 'move')}: ${fault}. The fewest known are ${known}.`,
     remark: (fault) => `Note: ${fault}.`,
     over: 'All are done, and nothing broke. Undo, and try another order.',
     searching: 'Searching all schedules from here …',
-    hintIs: (move, n, fault) => `Hint: ${move}. ${n} moves from here: ${fault}.`,
+    hintIs: (move, n, fault) => `Hint: ${move}. ${many(n, 'move')} from here: ${fault}.`,
     noWay: (n) => `It cannot be done from here: none of the ${n} schedules does it, all with one lease that ends, one crash, 2 waits that end by time, and 3 times one who could go on has to wait (preemptions). Undo, or start again.`,
     brokenAlready: 'It is broken already: start again for another way.',
     notFound: (n) => `None of the ${n} schedules that were played does it; there are more.`,

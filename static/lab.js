@@ -7,7 +7,7 @@ import { readFile, saveFile } from './lab-files.js';
 import { choose, drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
-import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, stopSearch, tellFault } from './lab-own.js';
+import { forgetFound, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, stopSearch, tellFault } from './lab-own.js';
 import { words as allWords } from './lab-words.js';
 
 const PLACE_MS = 1000;
@@ -411,9 +411,7 @@ function showFree() {
     ...(story()?.plays[1] ? [element('option', { value: 'fix', text: `${story().plays[1].lock}: ${words.theFix}` })] : []),
     ...lab.locks.map(optionOf));
   choose($('beside-lock'), value, '');
-  endSearch();
-  $('found').replaceChildren();
-  delete $('found').dataset.answer;
+  forgetFound();
 }
 
 function speak(next) {
@@ -510,6 +508,7 @@ $('own-from').addEventListener('change', () => startFrom(lab.locks, language));
 // What was played is another lock than the text that stands there now.
 $('own-text').addEventListener('input', () => {
   keepOwn(lab.locks);
+  forgetFound();
   $('layout').classList.add('no-game');
   return inTurn(endGame);
 });

@@ -2,6 +2,9 @@
 
 import { firstLanguage } from './browser.js';
 
+// As "1 order", "2 orders": N is a number, or a text.
+const many = (n, one) => `${n} ${one}${String(n) === '1' ? '' : 's'}`;
+
 export const words = {
   en: {
     title: 'stockade: flash sale',
@@ -81,7 +84,7 @@ export const words = {
     added: (name, n) => `Added: ${name}, ${n} in stock.`,
     auditNow: 'Add up the ledger',
     export: 'Orders as CSV',
-    exported: (n) => `${n} orders.`,
+    exported: (n) => `${many(n, 'order')}.`,
     units: 'Units',
     restock: 'Restock',
     restocked: (n, left) => `${n} more: ${left} are left now.`,
@@ -91,19 +94,19 @@ export const words = {
     closed: 'Closed.',
     segments: 'Segments',
     split: 'Split',
-    splitOver: (n) => `Split over ${n} ${n === 1 ? 'segment' : 'segments'}.`,
+    splitOver: (n) => `Split over ${many(n, 'segment')}.`,
     warmUp: 'Warm up',
     warm: 'Its stock hints are in Redis.',
     notWarm: 'Redis has no stock hints now; orders do without.',
     loading: 'Loading',
     bySegment: 'Stock by segment',
-    segmentsOf: (inUse, n, epoch, lock) => `${inUse === n ? '' : `${inUse} of `}${n} ${n === 1 ? 'segment' : 'segments'}, epoch ${epoch}, lock ${lock}`,
+    segmentsOf: (inUse, n, epoch, lock) => `${inUse === n ? '' : `${inUse} of `}${many(n, 'segment')}, epoch ${epoch}, lock ${lock}`,
     range: (least, most) => `${least} to ${most} left in each`,
     segment: (i, n, all) => `Segment ${i}: ${n} of ${all} left`,
     notDone: (why) => `Not done: ${why}`,
     doneInDoubt: (why) => `${why} We do not know whether it was done.`,
-    balanced: (sold, n, cancelled) => `The ledger adds up: ${sold} sold in ${n} orders, ${cancelled} cancelled.`,
-    payments: (held, expired, late) => ` Held until paid: ${held} units. Expired: ${expired} orders. To be refunded: ${late} late payments.`,
+    balanced: (sold, n, cancelled) => `The ledger adds up: ${sold} sold in ${many(n, 'order')}, ${cancelled} cancelled.`,
+    payments: (held, expired, late) => ` Held until paid: ${many(held, 'unit')}. Expired: ${many(expired, 'order')}. To be refunded: ${many(late, 'late payment')}.`,
     unbalanced: (faults) => `The ledger does not add up: ${faults.map(([name, n]) => `${n} ${name.replace('_', ' ')}`).join(', ')}.`,
     glossary: [
       ['Segment', 'A part of a product\'s stock with a lock of its own. Orders of different segments do not wait for each other.'],

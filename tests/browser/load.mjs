@@ -269,4 +269,5 @@ test('a run that could not be carried out has no verdict', async (page) => {
   await page.goto('/lab#load=03');
   await page.locator('#load-run').click();
   await says(page.locator('#run-left .answer'), /^no redis-server$/);
+  await says(page.locator('#run-right .answer'), /^Stopped\.$/);
 });

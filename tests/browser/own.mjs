@@ -34,6 +34,10 @@ async function search(page) {
 test('a lock of one\'s own is broken by the search, and played', async (page) => {
   await openBlind(page);
   await search(page);
+  await text(page).fill(BLIND.replace('else lost', '0 lost'));
+  await says(found(page), /^$/); // it was of another text
+  await text(page).fill(BLIND);
+  await search(page);
   await says(found(page), /It breaks\. The shortest of \d+ schedules:.*somebody else's lock was released: \d+ moves/s);
   await found(page).getByRole('link', { name: 'Play it' }).first().click();
   await says(page.locator('#verdict'), /^Broken in \d+ moves: somebody else's lock was released/);
