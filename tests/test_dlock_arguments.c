@@ -46,7 +46,7 @@ UNIT_TEST(test_options)
         {{.url = "redis://:6379"}, "url"},
         {{.url = "redis://::1:6379"}, "url"},
         {{.url = "redis://[]:6379"}, "url"},
-        {{.url = "http://host:80"}, "url"},
+        {{.url = "http://host:80"}, "sentinels, clusters"}, /* is its end */
         {{.url = "redis://host:99999999999999999999"}, "url"},
         {{.url = "/tmp/redis.sock"}, "url"},
         {{.url = GOOD, .strategy = "best"}, "no strategy 'best'"},
@@ -61,7 +61,7 @@ UNIT_TEST(test_options)
         {{.url = NULL, .strategy = "multi"}, "url"},
         {{.url = "", .strategy = "multi"}, "url"},
         {{.url = "unix:/a,", .strategy = "multi"}, "url"},
-        {{.url = "unix:/a,bla", .strategy = "multi"}, "url"},
+        {{.url = "unix:/a,bla", .strategy = "multi"}, "sentinels, clusters"},
         {{.url = "unix:/a,unix:/b,unix:/a", .strategy = "multi"}, "twice"},
         {{.url = "redis://h:1,redis://h:2,redis://h:1", .strategy = "multi"},
          "twice"},

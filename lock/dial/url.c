@@ -14,8 +14,8 @@
 
 const char dlock_url_forms[] =
     "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
-    "sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with its :PORT if "
-    "it is another; with TLS: rediss, sentinels, clusters";
+    "sentinel://HOST[:PORT],HOST/NAME or cluster://HOST[:PORT],HOST; with TLS: "
+    "rediss, sentinels, clusters";
 
 enum {
     DATABASE_DIGITS_MAX = 9,

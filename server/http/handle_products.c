@@ -108,7 +108,7 @@ static void change_answer(struct request *request)
                      "a new product needs it");
     } else if (status == STORE_INCOMPLETE) {
         reply_fields(request, PROBLEM_INCOMPLETE_PUT, change->missing,
-                     "the product has it: give it too, or PATCH");
+                     "is set: name it as well, or send a PATCH");
     } else if (status == STORE_WINDOW && (change->given & STORE_GIVEN_ENDS)) {
         reply_fields(request, PROBLEM_FIELDS, STORE_GIVEN_ENDS,
                      "has to be after opens_at");

@@ -145,7 +145,18 @@ size_t render_order(const struct store_order *order, enum render_view view,
 
 const char render_csv_head[] =
     "id,product_id,user_id,quantity,price_cents,total_cents,state,created_at,"
-    "cancelled_at,idempotency_key\r\n";
+    "cancelled_at,idempotency_key,payment,late_payments,late_payment\r\n";
+
+static void put_field(const char *text, FILE *out)
+{
+    fprintf(out, ",\"%s", *text && strchr("=+-@", *text) ? "'" : "");
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
 
 void render_csv_order(const struct store_order *order, FILE *out)
 {
@@ -159,16 +170,15 @@ void render_csv_order(const struct store_order *order, FILE *out)
         *put_integer(sum, total) = '\0';
     fprintf(out,
             "%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-            ",%s,%s,%s,%s,\"%s",
+            ",%s,%s,%s,%s",
             order->id, order->product_id, order->user_id, order->quantity,
             order->price_cents, sum, state_text(order, RENDER_NOW), created,
-            cancelled, *order->key && strchr("=+-@", *order->key) ? "'" : "");
-    for (const char *key = order->key; *key; key++) {
-        if (*key == '"')
-            fputc('"', out);
-        fputc(*key, out);
-    }
-    fputs("\"\r\n", out);
+            cancelled);
+    put_field(order->key, out);
+    put_field(order->payment, out);
+    fprintf(out, ",%" PRId64, order->late);
+    put_field(order->late_payment, out);
+    fputs("\r\n", out);
 }
 
 static json_t *time_json(int64_t ms)

@@ -45,9 +45,9 @@ enum render_view { RENDER_PLACED, RENDER_NOW, RENDER_NOW_WITH_SEGMENT };
 size_t render_order(const struct store_order *order, enum render_view view,
                     char text[RENDER_ORDER_BYTES]);
 
-/* The head of a table of orders, and an order's line in it (RFC 4180). The key is
- * text of the customer's: a spreadsheet would run one that begins like a formula, so
- * that one has a ' before it. */
+/* The head of a table of orders, and an order's line in it (RFC 4180). Keys and
+ * payments are texts of others: a spreadsheet would run one that begins like a formula,
+ * so that one has a ' before it. */
 extern const char render_csv_head[];
 void render_csv_order(const struct store_order *order, FILE *out);
 

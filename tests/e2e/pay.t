@@ -38,8 +38,8 @@ is Stockade::slug($one->order(50, 1, 1)), 'purchase-limit', 'what is held counts
 is Stockade::slug($one->order(50, 2, 2)), 'sold-out', 'and is not on sale';
 ok Stockade::eventually(5, sub { $one->order(50, 2, 2)->{status} == 201 }), 'it is on sale again';
 is_deeply [@{ $two->get("/api/orders/$order")->{body} }{qw(state cancelled_at)}], ['expired', undef], 'the order has expired, and nobody has cancelled it';
-like $two->get('/api/orders.csv')->{raw}, qr/^\Q$order\E,50,1,2,.*,expired,[^,]+,,""\r$/m, 'nor does the list say so';
-is Stockade::slug(pay($two, $order, 'late')), 'order-expired', 'and is not paid any more';
+is Stockade::slug(pay($two, $order, '=late')), 'order-expired', 'and is not paid any more';
+like $two->get('/api/orders.csv')->{raw}, qr/^\Q$order\E,50,1,2,.*,expired,[^,]+,,"","",1,"'=late"\r$/m, 'as the list says, with what is to be refunded';
 ok Stockade::eventually(5, sub { stock_of(50) == 3 }), 'nor is the second one';
 is $one->metric('stockade_orders_expired_total') + $two->metric('stockade_orders_expired_total'), 2, 'two are counted';
 is $two->metric('stockade_late_payments_total'), 1, 'and the payment';
