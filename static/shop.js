@@ -145,7 +145,7 @@ export function noAnswer(reply) {
 export function explain(reply, { quantity, limit_per_user: limit } = {}) {
   const words = text('problems')[slug(reply)];
   const { title, detail, errors } = reply.body ?? {};
-  if (typeof words === 'function') return words({ quantity: count(quantity), limit: count(limit), errors: errors ?? [] });
+  if (typeof words === 'function') return words({ quantity: count(quantity), limit: count(limit), errors: errors ?? [], detail });
   if (words) return words;
   if (!title) return noAnswer(reply);
   const more = errors ? text('fields', errors) : detail ?? '';

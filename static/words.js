@@ -5,6 +5,8 @@ import { firstLanguage } from './browser.js';
 // As "1 order", "2 orders": N is a number, or a text.
 const many = (n, one) => `${n} ${one}${String(n) === '1' ? '' : 's'}`;
 
+const isOrderService = (detail) => /order service/.test(detail);
+
 export const words = {
   en: {
     title: 'stockade: flash sale',
@@ -134,7 +136,7 @@ export const words = {
       'lock-timeout': 'the shop is too busy just now. Please try again in a moment.',
       'lock-unreachable': 'the shop has trouble just now. Please try again in a minute.',
       'shutting-down': 'the shop is being restarted. Please try again in a minute.',
-      forbidden: 'only the administrator may do that. Is the admin token right?',
+      forbidden: ({ detail }) => (isOrderService(detail) ? 'not at an order service: ask an inventory service.' : 'only the administrator may do that. Is the admin token right?'),
       'no-such-order': 'the shop does not know this order.',
     },
     because: (title, more) => (more ? `${title} (${more}).` : `${title}.`),
@@ -277,7 +279,7 @@ export const words = {
       'malformed-target': '路径或查询有误。',
       'malformed-json': '请求体不是正确的 JSON。',
       'malformed-idempotency-key': '幂等键格式有误。',
-      forbidden: '只有管理员可以这样做。令牌对吗？',
+      forbidden: ({ detail }) => (isOrderService(detail) ? '这里是订单服务，请到库存服务操作。' : '只有管理员可以这样做。令牌对吗？'),
       'not-found': '这里什么都没有。',
       'no-such-order': '商店没有这笔订单。',
       'method-not-allowed': '这里不能用这个方法。',

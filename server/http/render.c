@@ -169,8 +169,7 @@ void render_csv_order(const struct store_order *order, FILE *out)
     if (!__builtin_mul_overflow(order->price_cents, order->quantity, &total))
         *put_integer(sum, total) = '\0';
     fprintf(out,
-            "%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-            ",%s,%s,%s,%s",
+            "%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%s,%s,%s",
             order->id, order->product_id, order->user_id, order->quantity,
             order->price_cents, sum, state_text(order, RENDER_NOW), created,
             cancelled);

@@ -124,7 +124,11 @@ test('an administrator splits a stock', async (page) => {
   await says(item.locator('.split-text'), /^4 segments/);
   await item.getByRole('button', { name: 'Warm up' }).click();
   await says(item.locator('.segmented .answer'), /^Its stock hints are in Redis\.$/);
-});
+  await page.route('**/warmup', (route) => route.fulfill({ status: 403,
+    json: { type: 'urn:stockade:problem:forbidden', detail: 'not at an order service: ask an inventory service' } }));
+  await item.getByRole('button', { name: 'Warm up' }).click();
+  await says(item.locator('.segmented .answer'), /^Not done: not at an order service: ask an inventory service\.$/);
+}, { allow: /status of 403/ });
 
 test('an administrator adds a product, restocks, closes, opens, and adds up', async (page) => {
   await page.goto('/');

@@ -389,4 +389,5 @@ sub sell_to {
 is sell_to(1, "DB=sqlite:$dir/a.db"), 'LOST', 'an order that was confirmed and is nowhere is lost';
 is sell_to(0), 'NOTHING SOLD', 'a sale without an order is not exact';
 like sell_to(1, "DB=sqlite:$dir/a.db"), qr/a\.db is not empty$/, 'nor is one of which orders of another are counted';
+like sell_to(0, 'BURST=x'), qr/ BURST takes a number/, 'a wrong setting is told by its own name';
 done_testing;

@@ -362,7 +362,7 @@ void conform_check_c(void)
                          cast_give(HOLDER, name) == DLOCK_OK &&
                          cast_take(HOLDER, name, 0, testbed.lease_ms) ==
                              DLOCK_OK,
-                     "given back, and not to be had");
+                     "given back, and nobody gets it");
         (void)inherit(name,
                       "given back, and still renewed under the next grant");
     }

@@ -217,7 +217,7 @@ void conform_check_m2(void)
     must(try_hard(THIRD, name) != DLOCK_OK,
          "nodes were restarted one by one: two holders");
     check_holds("one of %u nodes hung, was down, came back empty: one holder, "
-                "and to be had",
+                "and the lock can be taken",
                 testbed.nodes_n);
 }
 
