@@ -24,9 +24,7 @@ my $POST = "POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r
 sub healthy {
     my ($seconds) = @_;
     pipe my $from, my $to or die "pipe: $!";
-    my $pid = fork;
-    die "fork: $!" if !defined $pid;
-    if (!$pid) {
+    my $client = Stockade::Child->copy(sub {
         my ($worst, $bad, $end, $n) = (0, 0, time + $seconds, 0);
         my $socket = HttpRaw::connect_to($port);
         while (time < $end) {
@@ -39,13 +37,11 @@ sub healthy {
             select undef, undef, undef, 0.01;
         }
         syswrite $to, "$worst $bad $n";
-        require POSIX;
-        POSIX::_exit(0);
-    }
+    });
     close $to;
     return sub {
         my $line = <$from>;
-        waitpid $pid, 0;
+        $client->wait;
         return split / /, $line;
     };
 }

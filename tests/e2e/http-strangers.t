@@ -3,7 +3,6 @@
 # answered within a second. Nobody loses a request that is on its way.
 use lib 'tests/e2e';
 use HttpRaw;
-use POSIX ();
 use Stockade;
 use Time::HiRes qw(time);
 
@@ -29,27 +28,19 @@ sub from {
     return HttpRaw::connect_to($server->port, LocalAddr => $address);
 }
 
-# A process that opens N connections from ADDRESS and keeps them for as long as
-# this one lives, or until it is killed.
-my @lives;
+# A process that opens N connections from ADDRESS and keeps them until it is killed.
 sub crowd {
     my ($server, $address, $n) = @_;
-    pipe my $from, my $to   or die "pipe: $!";
-    pipe my $life, my $mine or die "pipe: $!";
-    my $pid = fork;
-    die "fork: $!" if !defined $pid;
-    if (!$pid) {
-        close $_ for $mine, @lives;
+    pipe my $from, my $to or die "pipe: $!";
+    my $crowd = Stockade::Child->copy(sub {
         my @sockets = map { from($server, $address) } 1 .. $n;
         syswrite $to, scalar @sockets;
-        sysread $life, my $byte, 1;
-        POSIX::_exit(0);
-    }
+        sleep 1 while 1;
+    });
     close $to;
-    push @lives, $mine;
     sysread $from, my $got, 16;
     is $got, $n, "$n connections from $address";
-    return sub { kill KILL => $pid; waitpid $pid, 0 };
+    return sub { $crowd->end };
 }
 
 # ---- each address has its limit -----------------------------------------------------

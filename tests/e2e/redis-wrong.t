@@ -5,7 +5,6 @@
 use lib 'tests/e2e';
 use IO::Select ();
 use IO::Socket::INET ();
-use POSIX ();
 use Stockade;
 
 # ---- another Redis than is needed -------------------------------------------
@@ -14,21 +13,20 @@ use Stockade;
 sub fake {
     my ($port, $line) = @_;
     my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1) or die "port: $!";
-    my $pid = fork;
-    return $pid if $pid;
     my $all = IO::Select->new($listener);
-    while (my @ready = $all->can_read) {
-        for my $one (@ready) {
-            if ($one == $listener) {
-                $all->add($listener->accept);
-            } elsif (sysread $one, my $bytes, 65536) {
-                syswrite $one, "$line\r\n" x (() = $bytes =~ /^\*\d/mg);
-            } else {
-                $all->remove($one);
+    return Stockade::Child->copy(sub {
+        while (my @ready = $all->can_read) {
+            for my $one (@ready) {
+                if ($one == $listener) {
+                    $all->add($listener->accept);
+                } elsif (sysread $one, my $bytes, 65536) {
+                    syswrite $one, "$line\r\n" x (() = $bytes =~ /^\*\d/mg);
+                } else {
+                    $all->remove($one);
+                }
             }
         }
-    }
-    POSIX::_exit(0);
+    });
 }
 
 sub is_told {
@@ -48,8 +46,7 @@ my $old  = fake($port, '-ERR Error running script (call to f_0): @user_script:29
 my $server = Stockade->start(redis => "redis://127.0.0.1:$port", unready => 1, args => ['--lock-wait-ms', 4000]);
 $server->product(40, 10);
 is_told('too old', $server, 'redis is too old: version 5 or newer is needed');
-kill 'KILL', $old;
-waitpid $old, 0;
+$old->end;
 my $redis = Stockade::Redis->start(args => ['--port', $port, '--bind', '127.0.0.1']);
 ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'a newer one: it sells';
 is $server->get('/readyz')->{status}, 200, 'and is ready';
@@ -66,7 +63,6 @@ for my $scheme (qw(redis cluster)) {
     my ($kb) = Stockade::slurp('/proc/' . $server->pid . '/status') =~ /^VmPeak:\s+(\d+)/m;
     cmp_ok $kb, '<', 8_000_000, 'without room for it' if $Stockade::SLOW == 1;
     is $server->stop, 0, 'it ends';
-    kill 'KILL', $liar;
-    waitpid $liar, 0;
+    $liar->end;
 }
 done_testing;

@@ -37,7 +37,7 @@ ok $load->wait_for(400, 60), 'and sell on while the replica only writes down wha
 
 $primary->kill9;
 move_to($replica);
-my $refused = sub { scalar grep { $_->[0] >= 500 } map { @$_ } $load->_notes };
+my $refused = sub { scalar grep { $_->[0] >= 500 } map { @$_ } $load->notes };
 ok Stockade::eventually(60, sub { $refused->() > 20 }), 'nothing is sold while it may not be written';
 $replica->sql('START SLAVE SQL_THREAD');
 ok Stockade::eventually(60, sub { $replica->sql('SHOW SLAVE STATUS') =~ /has read all relay log/ }), 'the relay log is carried out';
@@ -48,7 +48,7 @@ for my $server (@servers) {
 
 my $told = $load->finish;
 is_deeply [grep { !/^(?:201|503)$/ } keys %{ $told->{status} }], [], 'yes, or not now' or diag explain $told->{status};
-my $keys = join ', ', map { "'$_->[4]'" } grep { "@$_[0, 5]" eq '503 -' } map { @$_ } $load->_notes;
+my $keys = join ', ', map { "'$_->[4]'" } grep { "@$_[0, 5]" eq '503 -' } map { @$_ } $load->notes;
 is $replica->sql("SELECT COUNT(*) FROM $name.orders WHERE `key` IN ($keys)"), "0\n", 'who heard that nothing was ordered has no order';
 my $verdict = $servers[0]->balances('switched', acked => $told->{file});
 is $verdict->{lost}, 0, 'and what was confirmed is there';

@@ -11,6 +11,19 @@ use Time::HiRes qw(time);
 my $owner = $$;    # a forked client must not kill its parent's children
 my %running;       # pid => object
 
+# A copy of this process that does WORK: no END block runs in it, and the temporary
+# directories stay.
+sub copy {
+    my ($class, $work) = @_;
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
+        my $done = eval { $work->(); 1 } or print STDERR "a copy: $@";
+        POSIX::_exit($done ? 0 : 1);
+    }
+    return $running{$pid} = bless { pid => $pid, text => '' }, $class;
+}
+
 # command  program and arguments
 # env      variables to add; undef takes one away
 # cwd      directory to run in
@@ -20,11 +33,7 @@ sub spawn {
     my ($class, %with) = @_;
     my ($from, $to);
     pipe $from, $to or die "pipe: $!" if $with{log};
-    my $pid = fork;
-    die "fork: $!" if !defined $pid;
-    _become(\%with, $to) if !$pid;
-    my $self = bless { pid => $pid, name => $with{command}[0], text => '' }, $class;
-    $running{$pid} = $self;
+    my $self = $class->copy(sub { _become(\%with, $to) });
     if ($with{log}) {
         close $to;
         $self->{pipe} = $from;
@@ -41,7 +50,6 @@ sub _become {
     _redirect(*STDERR, $to, $with->{stderr});
     my %env = %{ $with->{env} || {} };
     defined $env{$_} ? ($ENV{$_} = $env{$_}) : delete $ENV{$_} for keys %env;
-    $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
     chdir $with->{cwd} or POSIX::_exit(126) if $with->{cwd};
     { no warnings 'exec'; exec { $with->{command}[0] } @{ $with->{command} } }
     print STDERR "cannot run $with->{command}[0]: $!\n";
@@ -79,18 +87,13 @@ sub wait_for_line {
 sub _drain {
     my ($self) = @_;
     open my $file, '>', $self->{file} or die "$self->{file}: $!";
-    my $pid = fork;
-    die "fork: $!" if !defined $pid;
-    if (!$pid) {
+    $self->{drain} = ref($self)->copy(sub {
         open STDIN,  '<&', $self->{pipe} or POSIX::_exit(126);
         open STDOUT, '>&', $file or POSIX::_exit(126);
         open STDERR, '>', '/dev/null';
-        $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
         exec 'cat' or POSIX::_exit(127);
-    }
+    });
     close $self->{pipe};
-    $self->{drain} = $pid;
-    $running{$pid} = bless { pid => $pid, name => 'cat', text => '' }, ref $self;
     return;
 }
 
@@ -126,8 +129,7 @@ sub wait {
 sub _settle {
     my ($self) = @_;
     my $cat = delete $self->{drain} or return;
-    my $object = $running{$cat} or return;
-    $object->end if !defined $object->wait(10);
+    $cat->end if !defined $cat->wait(10);
     return;
 }
 
@@ -204,8 +206,7 @@ sub name_of {
     return defined $name && $state ne 'Z' ? $name : '';
 }
 
-# A forked copy of a test ends with POSIX::_exit. If one comes here all the same, it
-# must not end its parent's children.
+# A copy that comes here all the same must not end its parent's children.
 END {
     if ($$ == $owner) {
         my $exit = $?;

@@ -16,54 +16,58 @@ use warnings;
 
 use HttpRaw  ();
 use JSON::PP ();
-use POSIX    ();
+
+use Stockade::Child ();
 
 # servers  clients are spread over them
 # clients  how many processes; default 8
 # product  what they buy, one unit at a time, each order another user's
 # name     makes idempotency keys differ between loads; default: process id
 # keyless  true: orders have no idempotency keys
+# buy      all that a client does, till the load is {over}: called with it, the client's
+#          number and its server
 sub start {
     my ($class, %with) = @_;
-    my $self = bless {
-        dir     => Stockade::tempdir(),
-        name    => defined $with{name} ? $with{name} : $$,
-        product => $with{product},
-        keyless => $with{keyless},
-        pids    => [],
-    }, $class;
-    my @servers = @{ $with{servers} };
+    my $self = bless { dir => Stockade::tempdir(), name => $$, buy => \&_buy, %with }, $class;
     for my $i (1 .. $with{clients} || 8) {
-        my $pid = fork;
-        die "fork: $!" if !defined $pid;
-        $self->_buy($i, $servers[$i % @servers]) if !$pid;
-        push @{ $self->{pids} }, $pid;
+        push @{ $self->{children} }, Stockade::Child->copy(sub {
+            local $SIG{TERM} = sub { $self->{over} = 1 };
+            open $self->{notes}, '>>', "$self->{dir}/client.$i" or die "client.$i: $!";
+            my $server = $with{servers}[$i % @{ $with{servers} }];
+            $server->{http} = undef;    # a connection of its own
+            $self->{buy}->($self, $i, $server);
+        });
     }
     return $self;
 }
 
-# All that a client does. It ends by _exit: no END block runs, and the parent's
-# temporary directories stay.
 sub _buy {
     my ($self, $i, $server) = @_;
-    my $over = 0;
-    local $SIG{TERM} = sub { $over = 1 };
-    open my $notes, '>>', "$self->{dir}/client.$i" or POSIX::_exit(1);
-    $server->{http} = undef;    # a connection of its own
-    for (my $n = 1; !$over; $n++) {
+    for (my $n = 1; !$self->{over}; $n++) {
         my @order = ($self->{product}, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
         my $reply = $server->order(@order[0 .. ($self->{keyless} ? 2 : 3)]);
-        my $told = ref $reply->{body} eq 'HASH' ? $reply->{body} : {};
-        my $id   = $told->{may_have_ordered} ? '?' : $told->{id} || '-';
-        syswrite $notes, "$reply->{status} @order $id\n";
+        $self->note($reply->{status}, @order, id_of($reply));
         last if $reply->{status} == 599;
     }
-    POSIX::_exit(0);
+    return;
 }
 
-# A list for each client: [status, product, user, quantity, key, id] ..., where the id is "?"
-# if it may have been ordered, and "-" if it was not.
-sub _notes {
+# Of the order; "?" if it may have been placed, "-" if it was not.
+sub id_of {
+    my ($reply) = @_;
+    my $told = ref $reply->{body} eq 'HASH' ? $reply->{body} : {};
+    return $told->{may_have_ordered} ? '?' : $told->{id} || '-';
+}
+
+# A client writes down: status, product, user, quantity, key, id; and more if it likes.
+sub note {
+    my ($self, @fields) = @_;
+    syswrite $self->{notes}, "@fields\n";
+    return;
+}
+
+# A list for each client: what it has written down.
+sub notes {
     my ($self) = @_;
     return map { [map { [split / /] } split /\n/, Stockade::slurp($_)] } glob "$self->{dir}/client.*";
 }
@@ -71,19 +75,19 @@ sub _notes {
 # Until N orders were acknowledged, or SECONDS are over: then false.
 sub wait_for {
     my ($self, $n, $seconds) = @_;
-    return Stockade::eventually($seconds, sub { $n <= grep { $_->[0] == 201 } map { @$_ } $self->_notes });
+    return Stockade::eventually($seconds, sub { $n <= grep { $_->[0] eq '201' } map { @$_ } $self->notes });
 }
 
 # Lets each client finish the request it is in, and tells what they were told.
 sub finish {
     my ($self) = @_;
-    kill 'TERM', @{ $self->{pids} };
-    waitpid $_, 0 for @{ $self->{pids} };
+    $_->signal('TERM') for @{ $self->{children} };
+    $_->wait for @{ $self->{children} };
     my (%status, @acked, @last);
-    for my $notes ($self->_notes) {
-        my @yes = grep { $_->[0] == 201 } @$notes;
+    for my $notes ($self->notes) {
+        my @yes = grep { $_->[0] eq '201' } @$notes;
         $status{ $_->[0] }++ for @$notes;
-        push @acked, map { $_->[-1] } @yes;
+        push @acked, map { $_->[5] } @yes;
         push @last, [@{ $yes[-1] }[1 .. 5]] if @yes;
     }
     my $path = Stockade::write_file("$self->{dir}/acked", join '', map { "$_\n" } @acked);

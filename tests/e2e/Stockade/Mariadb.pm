@@ -9,7 +9,6 @@ use warnings;
 use IO::Select ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
-use POSIX ();
 use Socket qw(SOCK_STREAM);
 
 use Stockade::Child ();
@@ -29,7 +28,7 @@ sub start {
     my $dir  = Stockade::tempdir();
     my $user = $with{user} || 'root';
     my $self = bless {
-        dir => $dir, socket => "$dir/sql", args => [@{ $with{args} || [] }, $> == 0 ? ("--user=$user") : ()], dbs => 0, relays => [],
+        dir => $dir, socket => "$dir/sql", args => [@{ $with{args} || [] }, $> == 0 ? ("--user=$user") : ()], dbs => 0, relays => 0,
     }, $class;
     chown +(getpwnam $user)[2, 3], "$dir" if $> == 0;
     my $made = Stockade::Child->spawn(
@@ -117,25 +116,19 @@ sub database {
 # passed on and after.
 sub relay {
     my ($self, $every) = @_;
-    my $path = "$self->{dir}/relay" . @{ $self->{relays} };
+    my $path = "$self->{dir}/relay" . $self->{relays}++;
     my $door = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => $path, Listen => 64) or die "$path: $!";
-    my $pid  = fork;
-    die "fork: $!" if !defined $pid;
-    if ($pid == 0) {
-        eval { _relay($door, $self->{socket}, $every, getppid) };
-        POSIX::_exit(0);
-    }
-    push @{ $self->{relays} }, $pid;
+    Stockade::Child->copy(sub { $SIG{PIPE} = 'IGNORE'; _relay($door, $self->{socket}, $every) });
     return $path;
 }
 
 sub _relay {
-    my ($door, $server, $every, $parent) = @_;
+    my ($door, $server, $every) = @_;
     my $select  = IO::Select->new($door);
     my $commits = 0;
     my (%peer, %is_client);
-    while (getppid == $parent) {
-        for my $from ($select->can_read(1)) {
+    while (1) {
+        for my $from ($select->can_read) {
             if ($from == $door) {
                 my $client = $door->accept or next;
                 my $to = IO::Socket::UNIX->new(Type => SOCK_STREAM, Peer => $server);
@@ -167,10 +160,6 @@ sub _relay {
 sub DESTROY {
     my ($self) = @_;
     local ($?, $@, $!);
-    for my $pid (@{ $self->{relays} }) {
-        kill 'KILL', $pid;
-        waitpid $pid, 0;
-    }
     $self->kill9 if $self->{child};
     return;
 }

@@ -18,14 +18,13 @@ use warnings;
 use IO::Socket::INET ();
 use POSIX ();
 
+use Stockade::Child ();
+
 sub start {
     my ($class, $server) = @_;
     my $socket = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1') or die "no port: $!";
-    my $self = bless { dir => Stockade::tempdir(), port => $socket->sockport, owner => $$ }, $class;
-    my $pid = fork;
-    die "fork: $!" if !defined $pid;
-    if (!$pid) {
-        $SIG{TERM} = 'DEFAULT';
+    my $self = bless { dir => Stockade::tempdir(), port => $socket->sockport }, $class;
+    Stockade::Child->copy(sub {
         @SIG{qw(PIPE CHLD)} = ('IGNORE', 'IGNORE');
         while (1) {
             my $client = $socket->accept or next;
@@ -33,8 +32,7 @@ sub start {
             $self->_serve($client, $server->port);
             POSIX::_exit(0);
         }
-    }
-    $self->{pid} = $pid;
+    });
     return $self;
 }
 
@@ -77,15 +75,6 @@ sub _message {
         my ($length) = $text =~ /^content-length: *(\d+)/mi;
         return $text if length $text >= $head + 4 + ($length || 0);
     }
-    return;
-}
-
-sub DESTROY {
-    my ($self) = @_;
-    return if $$ != $self->{owner} || !$self->{pid};
-    local ($?, $!);
-    kill 'KILL', $self->{pid};
-    waitpid $self->{pid}, 0;
     return;
 }
 

@@ -14,7 +14,6 @@ use strict;
 use warnings;
 
 use HttpRaw ();
-use POSIX ();
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep);
 
 use Hosts::Told ();
@@ -33,14 +32,9 @@ sub now { return clock_gettime(CLOCK_MONOTONIC) }
 sub start {
     my ($class, %with) = @_;
     my $dir  = Stockade::tempdir();
-    my $self = bless { %with, dir => $dir, notes => "$dir/tries", pids => [] }, $class;
+    my $self = bless { %with, dir => $dir, notes => "$dir/tries" }, $class;
     for my $number (1 .. $CUSTOMERS) {
-        my $pid = fork // die "fork: $!";
-        if (!$pid) {
-            eval { $self->_buy($number) } or print STDERR "a buyer: $@";
-            POSIX::_exit(0);
-        }
-        push @{ $self->{pids} }, $pid;
+        push @{ $self->{copies} }, Stockade::Child->copy(sub { $self->_buy($number) });
     }
     return $self;
 }
@@ -62,8 +56,8 @@ sub await {
 
 sub finish {
     my ($self) = @_;
-    kill 'TERM', @{ $self->{pids} };
-    waitpid $_, 0 for @{ $self->{pids} };
+    $_->signal('TERM') for @{ $self->{copies} };
+    $_->wait for @{ $self->{copies} };
     return Hosts::Told->new($self->{notes});
 }
 
@@ -89,7 +83,7 @@ sub _buy {
             last if $is_answer;
         }
     }
-    return 1;
+    return;
 }
 
 # The host whose turn it is, of those that are not avoided.
