@@ -15,6 +15,7 @@
  * for a copy of the first and do less.
  */
 #include <hiredis/hiredis.h>
+#include <hiredis/sds.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,15 +30,15 @@
 
 enum {
     COMMANDS_MAX = 8,
-    ARGS_MAX = 16,
-    ARG_BYTES_MAX = 8191, /* a textbook's script goes as text */
+    ARGS_MAX = 32,
 };
 
 static const char heard_name[] = "bench:h";
 
+/* Its words stay for ever. */
 struct command {
     int args_n;
-    char args[ARGS_MAX][ARG_BYTES_MAX + 1];
+    sds *args;
     long long step[ARGS_MAX]; /* by which it rises per cycle; 0 = it does not */
 };
 
@@ -64,58 +65,31 @@ static redisContext *connect_to(const struct redis_server *server)
 
 /* Overhearing -------------------------------------------------------------- */
 
-/* One "quoted \"word\"" of a line of MONITOR; what follows it, or NULL. */
-static const char *read_word(const char *from, char *word)
+/* The next command that a client sends, in words of its own; false: it is the ECHO that
+ * says it is over. A script's commands have "lua" for an address. */
+static bool hear(redisContext *monitor, struct command *command)
 {
-    size_t len = 0;
+    bool is_of_script;
 
-    if (*from++ != '"')
-        return NULL;
-    for (; *from != '"' && *from != '\0'; from++) {
-        if (len == ARG_BYTES_MAX)
-            die("an argument is too long");
-        if (*from == '\\' && *++from == 'n')
-            word[len] = '\n';
-        else
-            word[len] = *from;
-        len++;
-    }
-    word[len] = '\0';
-    return *from == '"' ? from + 1 : NULL;
-}
-
-/* "1700000000.123456 [0 unix:PATH] "SET" ..."; false: not sent by a client. */
-static bool read_line(const char *line, struct command *command)
-{
-    const char *at = strchr(line, ']');
-
-    command->args_n = 0;
-    if (at == NULL || strstr(line, " lua] ") != NULL)
-        return false;
-    at++;
-    while (at != NULL && *at == ' ' && command->args_n < ARGS_MAX)
-        at = read_word(at + 1, command->args[command->args_n++]);
-    return command->args_n > 0 && strcmp(command->args[0], "PING") != 0;
-}
-
-/* Commands are counted until the ECHO that says it is over. */
-static void listen_to(redisContext *monitor, struct cycle *cycle)
-{
-    cycle->commands_n = 0;
-    for (;;) {
-        struct command *command = &cycle->commands[cycle->commands_n];
+    do {
         redisReply *reply = NULL;
-        bool heard;
 
         if (redisGetReply(monitor, (void **)&reply) != REDIS_OK)
             die("monitor");
-        heard = read_line(reply->str, command);
+        is_of_script = strstr(reply->str, " lua] ") != NULL;
+        command->args =
+            sdssplitargs(strchr(reply->str, ']') + 1, &command->args_n);
         freeReplyObject(reply);
-        if (heard && strcasecmp(command->args[0], "ECHO") == 0)
-            return;
-        if (heard && ++cycle->commands_n == COMMANDS_MAX)
+    } while (is_of_script || strcasecmp(command->args[0], "PING") == 0);
+    return strcasecmp(command->args[0], "ECHO") != 0;
+}
+
+static void listen_to(redisContext *monitor, struct cycle *cycle)
+{
+    cycle->commands_n = 0;
+    while (hear(monitor, &cycle->commands[cycle->commands_n]))
+        if (++cycle->commands_n == COMMANDS_MAX)
             die("too many commands in a cycle");
-    }
 }
 
 /* Takes NAME and gives it back. */
@@ -134,11 +108,16 @@ static void find_steps(struct cycle *first, const struct cycle *second)
 {
     if (first->commands_n != second->commands_n || first->commands_n == 0)
         die("two cycles are not alike");
-    for (int i = 0; i < first->commands_n; i++)
-        for (int j = 0; j < first->commands[i].args_n; j++)
-            first->commands[i].step[j] =
-                strtoll(second->commands[i].args[j], NULL, 10) -
-                strtoll(first->commands[i].args[j], NULL, 10);
+    for (int i = 0; i < first->commands_n; i++) {
+        struct command *command = &first->commands[i];
+        const struct command *other = &second->commands[i];
+
+        if (command->args_n != other->args_n || command->args_n > ARGS_MAX)
+            die("two commands are not alike");
+        for (int j = 0; j < command->args_n; j++)
+            command->step[j] = strtoll(other->args[j], NULL, 10) -
+                               strtoll(command->args[j], NULL, 10);
+    }
 }
 
 static void overhear(const struct redis_server *server,
@@ -182,17 +161,20 @@ static void make_own(struct cycle *cycle, unsigned number)
 
 static void send_one(redisContext *context, struct command *command)
 {
-    const char *args[ARGS_MAX];
     redisReply *reply;
 
     for (int i = 0; i < command->args_n; i++) {
-        if (command->step[i] != 0)
-            (void)snprintf(command->args[i], sizeof(command->args[i]), "%lld",
-                           strtoll(command->args[i], NULL, 10) +
-                               command->step[i]);
-        args[i] = command->args[i];
+        sds *arg = &command->args[i];
+        long long number;
+
+        if (command->step[i] == 0)
+            continue;
+        number = strtoll(*arg, NULL, 10) + command->step[i];
+        sdsclear(*arg);
+        *arg = sdscatprintf(*arg, "%lld", number);
     }
-    reply = redisCommandArgv(context, command->args_n, args, NULL);
+    reply = redisCommandArgv(context, command->args_n,
+                             (const char **)command->args, NULL);
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
         die(reply == NULL ? "no reply" : reply->str);
     freeReplyObject(reply);
