@@ -76,8 +76,7 @@ sub read_replies {
     my ($text, $closed, @replies) = ('', 0);
     my $end = time + ($seconds // $PATIENCE_S) * $SLOW;
     while (@replies < $n && time < $end) {
-        my $more = get($socket, $end - time);
-        last if !defined $more;
+        my $more = get($socket, $end - time) // ($!{EINTR} ? next : last);
         $text .= $more;
         while (my $reply = take_reply(\$text)) {
             push @replies, $reply if $reply->{status} != 100;

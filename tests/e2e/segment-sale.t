@@ -14,33 +14,139 @@ BEGIN {
     $UNITS   = 0 + ($ENV{STOCKADE_UNITS} || 8_000);
     $is_full = defined $ENV{STOCKADE_UNITS};
 }
+use HttpRaw;
+use List::Util qw(sum0);
 use Stockade;
-use Stockade::Ledger;
-use Stockade::Sale;
-use Time::HiRes qw(time);
+use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime);
 
 my $PRODUCT = 40;
+my $PATH    = "/api/products/$PRODUCT";
 my $RESTOCK = 1000;
+my $CLIENTS = 32;
+my $MOST    = 7;       # units in an order
+my $KEYS    = 0.25;    # share of orders with an idempotency key
+my $CANCELS = 0.1;     # share of orders that are cancelled, some of them twice
+my $LATER   = 8;       # orders from one to its cancel, at the most
 diag "seed $seed";
 
-# What happens in the course of a sale of so many units, from its first to its last
-# quarter.
-sub plan_all {
-    my ($sale, $redis, $units) = @_;
-    my @flush = (do => sub { $redis->command('FLUSHALL') });
-    my @steps = (
-        [request => $sale->resize(5)],
-        \@flush,
-        [supplies => $RESTOCK, request => ['POST', "/api/products/$PRODUCT/restock", { quantity => $RESTOCK }, "restock-$PRODUCT"]],
-        [request => $sale->resize(40)],
-        [request => ['POST', "/api/products/$PRODUCT/warmup"]],
-        \@flush,
-        [request => $sale->resize(16)],
-    );
-    $sale->plan(at => $units * ($_ + 1) / (@steps + 1), @{ $steps[$_] }) for 0 .. $#steps;
+# The disk of a busy machine stands still for seconds now and then.
+my $WAIT_MS = 10_000 * $Stockade::SLOW;
+
+sub now { return clock_gettime(CLOCK_MONOTONIC) }
+
+# ---- a customer ---------------------------------------------------------------
+
+# Notes have a word for the answer, and the times of the request and the answer.
+sub ask {
+    my ($load, $socket, $user, $quantity, $bytes) = @_;
+    my $begun = now();
+    HttpRaw::put($socket, $bytes);
+    my $reply = HttpRaw::read_replies($socket, 1)->{replies}[0] // { status => 'none', body => '' };
+    my ($id)  = $reply->{body} =~ /"id": *"([^"]+)"/;
+    my $word  = $reply->{body} =~ /"(?:state|type)": *"[^"]*?([a-z0-9-]+)"/ && $reply->{status} ne '201' ? $1 : $reply->{status};
+    $load->note($word, $PRODUCT, $user, $quantity, '-', $id // '-', $begun, now());
+    return ($word, $id);
+}
+
+# Buys until the load is over, and then as long as a single unit is left.
+sub buy {
+    my ($load, $i, $server) = @_;
+    my ($socket, $most, @regrets) = (HttpRaw::connect_to($server->port), $MOST);
+    srand $seed + $i;
+    for (my $n = 1; ; $n++) {
+        while (@regrets && $regrets[0][0] <= $n) {
+            my (undef, $id, @order) = @{ shift @regrets };
+            ask($load, $socket, @order, "DELETE /api/orders/$id HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        }
+        my ($user, $quantity) = ($i * 1_000_000 + $n, 1 + int rand $most);
+        my $key = rand() < $KEYS ? "$load->{name}-$user" : undef;
+        my ($word, $id) = ask($load, $socket, $user, $quantity, HttpRaw::order_bytes($user, $key, $PRODUCT, $quantity));
+        return if $word ne '201' && ($word ne 'sold-out' || ($load->{over} && $quantity == 1));
+        $most = $word eq '201' ? $most : $quantity > 1 ? $quantity - 1 : $MOST;
+        select undef, undef, undef, 0.02 if $word ne '201' && $quantity == 1;
+        next if $word ne '201' || rand() >= $CANCELS;
+        push @regrets, ([$n + 1 + int rand $LATER, $id, $user, $quantity]) x (rand() < 0.3 ? 2 : 1);
+    }
+}
+
+# ---- what happens to the product ------------------------------------------------
+
+# When such a share of the units is sold.
+my @PLAN = (
+    [1 / 8,   patch => '', { segments => 5 }],
+    [2 / 8,   'flush'],
+    [3 / 8,   post => '/restock', { quantity => $RESTOCK }, { 'Idempotency-Key' => 'restock' }],
+    [4 / 8,   patch => '', { segments => 40 }],
+    [5 / 8,   post => '/warmup', {}],
+    [6 / 8,   'flush'],
+    [7 / 8,   patch => '', { segments => 16 }],
     # So few in each that units have to be gathered.
-    $sale->plan(at => $units - $units / 50, request => $sale->resize(256));
-    return;
+    [49 / 50, patch => '', { segments => 256 }],
+);
+
+sub sells {
+    my ($server, $units) = @_;
+    return Stockade::eventually(100, sub { $server->get($PATH)->{body}{sold} >= $units });
+}
+
+# All of it, until all is sold: ([when, how much was supplied] ..., what went wrong).
+sub disturb {
+    my ($redis, $units, @servers) = @_;
+    my @supplied = ([0, $units]);
+    for my $step (@PLAN) {
+        my ($share, $method, $path, @body) = @$step;
+        my $server = $servers[int rand @servers];
+        return (\@supplied, "it does not sell $share") if !sells($server, $share * $units);
+        if ($method eq 'flush') {
+            $redis->command('FLUSHALL');
+            next;
+        }
+        my $reply = $server->$method($PATH . $path, @body);
+        return (\@supplied, "$method $path: $reply->{raw}") if $reply->{status} != 200;
+        push @supplied, [now(), $RESTOCK] if $path eq '/restock';
+    }
+    return (\@supplied, sells($servers[0], $units + $RESTOCK) ? () : 'it does not sell all');
+}
+
+# ---- the verdict ------------------------------------------------------------------
+
+# What came before a time, of [time, units]: for times that rise.
+sub sum_before {
+    my @events = sort { $a->[0] <=> $b->[0] } @_;
+    my $sum    = 0;
+    return sub {
+        my ($time) = @_;
+        $sum += shift(@events)->[1] while @events && $events[0][0] < $time;
+        return $sum;
+    };
+}
+
+# A refusal was wrong if at every moment from the request to the answer so much was left:
+# all that was supplied and returned before the request, less all that others may have
+# bought before the answer.
+sub refused_wrongly {
+    my ($refused, $came, $bought) = @_;
+    my $came_before = sum_before(@$came);
+    my $gone_before = sum_before(map { [@{$_}{qw(begun quantity)}] } @$bought);
+    $_->{left}  = $came_before->($_->{begun}) for sort { $a->{begun} <=> $b->{begun} } @$refused;
+    $_->{left} -= $gone_before->($_->{ended}) for sort { $a->{ended} <=> $b->{ended} } @$refused;
+    return grep { $_->{left} >= $_->{quantity} } @$refused;
+}
+
+sub rows {
+    my ($server, $query) = @_;
+    return join '', sort qx(sqlite3 -separator ' ' -cmd '.timeout 60000' ${\ $server->db} "$query");
+}
+
+# With nothing under way a warmup leaves in Redis what the database has. A hint of before
+# may still be on its way.
+sub hints_are_right {
+    my ($redis, $server) = @_;
+    return Stockade::eventually(5, sub {
+        my $loaded = $server->post("$PATH/warmup", {});
+        my $hint   = sub { $redis->command('GET', "stock:{$PRODUCT:$_[0]{segment}}") // 'nothing' };
+        return $loaded->{status} == 200 && !grep { $hint->($_) ne $_->{stock} } @{ $loaded->{body}{stock_by_segment} };
+    });
 }
 
 # A scrape shows what a look at the one before has found: NaN before the first.
@@ -51,65 +157,77 @@ sub stranded {
     return $units;
 }
 
-# One sale, from its first unit to its last: (the sale, its Redis, its folder, the
-# instances).
-sub play {
-    my ($what, $instances, $units, @args) = @_;
-    my $redis   = Stockade::Redis->start;
-    my $dir     = Stockade::tempdir();
-    # The disk of a busy machine stands still for seconds now and then.
-    my @servers = map {
-        Stockade->start(redis => $redis, dir => $dir,
-            args => ['--no-seed', '--lock-wait-ms', 10_000 * $Stockade::SLOW, $instances > 1 ? '--shared' : (), @args])
-    } 1 .. $instances;
-    $servers[0]->product($PRODUCT, $units, segments => 16);
-    my $sale = Stockade::Sale->new(servers => \@servers, product => $PRODUCT, units => $units, seed => $seed);
-    plan_all($sale, $redis, $units);
-    my $begin = time;
-    ok $sale->run(seconds => 100) || $sale->not_now, "$what: it ends" or diag $sale->state, map { $_->log } @servers;
-    note sprintf '%s: %.1f s, %s', $what, time - $begin, $sale->state;
-    return ($sale, $redis, $dir, @servers);
+# All answers against each other, and the orders, row by row, against the answers.
+sub judge {
+    my ($what, $load, $server, @supplied) = @_;
+    my (%by, %cancelled);
+    for my $note (map { @$_ } $load->notes) {
+        my %is;
+        @is{qw(word product user quantity key id begun ended)} = @$note;
+        push @{ $by{ $is{word} } }, \%is;
+        $cancelled{ $is{user} } ||= \%is if $is{word} eq 'cancelled';
+    }
+    my @came  = (@supplied, map { [@{$_}{qw(ended quantity)}] } values %cancelled);
+    my @wrong = refused_wrongly($by{'sold-out'}, \@came, $by{201});
+    is_deeply \@wrong, [], "$what: nobody hears 'sold out' too early";
+    my @orders = map { join(' ', @{$_}{qw(user id quantity)}, $cancelled{ $_->{user} } ? 1 : 0) . "\n" } @{ $by{201} };
+    is rows($server, "SELECT user_id, printf('%d-%016x', number, secret), quantity, state FROM orders"), join('', sort @orders),
+        "$what: the orders are those of the answers";
+    # As far as the times of orders and transfers tell.
+    is rows($server, 'SELECT DISTINCT state FROM orders AS o JOIN transfers AS t ON t.to_segment = o.segment'
+            . ' AND t.units < o.quantity AND t.created_ms BETWEEN o.created_ms AND o.created_ms + 5'), "0\n1\n",
+        "$what: for some units were gathered, and some of those cancelled";
+    return;
 }
 
-# Sells it all, and judges. Where somebody hears "not now", all is played once more, and
+# One sale, from its first unit to its last: {redis, servers, load, supplied, told, wrong}.
+sub play {
+    my ($instances, $units, @args) = @_;
+    my $redis = Stockade::Redis->start;
+    my $dir   = Stockade::tempdir();
+    push @args, '--no-seed', '--lock-wait-ms', $WAIT_MS, $instances > 1 ? '--shared' : ();
+    my @servers = map { Stockade->start(redis => $redis, dir => $dir, args => \@args) } 1 .. $instances;
+    $servers[0]->product($PRODUCT, $units, segments => 16);
+    my $load  = Stockade::Load->start(servers => \@servers, clients => $CLIENTS, buy => \&buy);
+    my ($supplied, @wrong) = disturb($redis, $units, @servers);
+    my $told  = $load->finish;
+    my $heard = $told->{status};
+    push @wrong, map { "$heard->{$_} hear $_" } grep { !/^(?:201|cancelled|sold-out)$/ } sort keys %$heard;
+    return { redis => $redis, servers => \@servers, load => $load, supplied => $supplied, told => $told, wrong => \@wrong };
+}
+
+# Plays it, and judges. Where somebody hears "not now", all is played once more, and
 # again: it was the machine, that stood still for longer than orders wait, or it happens
 # each time.
 sub sell {
     my ($what, @how) = @_;
-    my ($sale, $redis, $dir, @servers);
+    my $sale;
     for my $try (1 .. 3) {
-        $_->stop for @servers;
-        ($sale, $redis, $dir, @servers) = play($what, @how);
-        last if !$sale->not_now;
-        diag "$what, $try: ", $sale->not_now;
+        $_->stop for $sale ? @{ $sale->{servers} } : ();
+        $sale = play(@how);
+        last if !@{ $sale->{wrong} };
+        diag "$what, $try: @{ $sale->{wrong} }";
     }
-    is $sale->not_now, undef, "$what: nobody hears 'not now'" or return diag $sale->state;
-    is_deeply $sale->complaints, [], "$what: every answer is right" or diag explain $sale->complaints;
+    is_deeply $sale->{wrong}, [], "$what: it ends, and nobody hears 'not now'" or return;
+    my @servers = @{ $sale->{servers} };
     is Stockade::slug($_->order($PRODUCT)), 'sold-out', "$what: each instance says that it is sold out" for @servers;
     is $_->metric('stockade_false_sold_out_total'), 0, "$what: no refusal was wrong" for @servers;
     is stranded($_), 0, "$what: no unit is stranded" for @servers;
-    is_deeply [Stockade::Ledger::hints_differ($redis, $servers[0], $PRODUCT)], [], "$what: warmed up, the hints are right";
+    ok hints_are_right($sale->{redis}, $servers[0]), "$what: warmed up, the hints are right";
     is $_->stop, 0, "$what: ends" for @servers;
-    my @wrong = Stockade::Ledger::judge($servers[0]->db, $sale);
-    is_deeply \@wrong, [], "$what: the ledger is exact" or diag explain \@wrong;
-    expect_busy($what, $servers[0]->db, $sale);
-    return;
-}
-
-# All that was to happen has happened.
-sub expect_busy {
-    my ($what, $db, $sale) = @_;
-    my $gathered = Stockade::Ledger::gathered($db, $PRODUCT);
-    cmp_ok $gathered->{0}, '>', 0, "$what: some orders were gathered";
-    cmp_ok $gathered->{1}, '>', 0, "$what: and some of those cancelled";
-    cmp_ok $sale->statuses->{'cancel 200'}, '>', $sale->bought / 100, "$what: there were cancels";
+    judge($what, $sale->{load}, $servers[0], @{ $sale->{supplied} });
+    my $verdict = $servers[0]->balances($what, acked => $sale->{told}{file});
+    is $verdict->{sold}, sum0(map { $_->[1] } @{ $sale->{supplied} }), "$what: all is sold";
+    is_deeply [grep { $verdict->{$_} } qw(oversold undersold phantom negative stranded duplicates lost miscounted fence_regressions unsettled)], [],
+        "$what: the ledger is exact";
+    is_deeply [grep { $_->{drift} } @{ $verdict->{lines} }], [], "$what: segment by segment";
     return;
 }
 
 sell('two instances', 2, $UNITS);
 if ($is_full) {
     sell('one instance', 1, $UNITS);
-    my @one_by_one = qw(--orders one-by-one --workers 16 --lock-wait-ms 20000);
+    my @one_by_one = qw(--orders one-by-one --workers 16);
     sell('two instances, one by one', 2, $UNITS / 10, @one_by_one);
     sell('one instance, one by one',  1, $UNITS / 10, @one_by_one);
 }

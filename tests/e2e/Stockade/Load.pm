@@ -46,20 +46,16 @@ sub _buy {
     for (my $n = 1; !$self->{over}; $n++) {
         my @order = ($self->{product}, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
         my $reply = $server->order(@order[0 .. ($self->{keyless} ? 2 : 3)]);
-        $self->note($reply->{status}, @order, id_of($reply));
+        my $told = ref $reply->{body} eq 'HASH' ? $reply->{body} : {};
+        my $id   = $told->{may_have_ordered} ? '?' : $told->{id} || '-';
+        $self->note($reply->{status}, @order, $id);
         last if $reply->{status} == 599;
     }
     return;
 }
 
-# Of the order; "?" if it may have been placed, "-" if it was not.
-sub id_of {
-    my ($reply) = @_;
-    my $told = ref $reply->{body} eq 'HASH' ? $reply->{body} : {};
-    return $told->{may_have_ordered} ? '?' : $told->{id} || '-';
-}
-
-# A client writes down: status, product, user, quantity, key, id; and more if it likes.
+# A client writes down: status, product, user, quantity, key, id ("?" if it may have been
+# ordered, "-" if it was not); and more if it likes.
 sub note {
     my ($self, @fields) = @_;
     syswrite $self->{notes}, "@fields\n";
