@@ -85,18 +85,19 @@ my @PLAN = (
 );
 
 sub sells {
-    my ($server, $units) = @_;
-    return Stockade::eventually(100, sub { $server->get($PATH)->{body}{sold} >= $units });
+    my ($server, $units, $end) = @_;
+    return Stockade::eventually($end - now(), sub { $server->get($PATH)->{body}{sold} >= $units });
 }
 
 # All of it, until all is sold: ([when, how much was supplied] ..., what went wrong).
 sub disturb {
     my ($redis, $units, @servers) = @_;
     my @supplied = ([0, $units]);
+    my $end      = now() + 100 * $Stockade::SLOW;
     for my $step (@PLAN) {
         my ($share, $method, $path, @body) = @$step;
         my $server = $servers[int rand @servers];
-        return (\@supplied, "it does not sell $share") if !sells($server, $share * $units);
+        return (\@supplied, "it does not sell $share") if !sells($server, $share * $units, $end);
         if ($method eq 'flush') {
             $redis->command('FLUSHALL');
             next;
@@ -105,7 +106,7 @@ sub disturb {
         return (\@supplied, "$method $path: $reply->{raw}") if $reply->{status} != 200;
         push @supplied, [now(), $RESTOCK] if $path eq '/restock';
     }
-    return (\@supplied, sells($servers[0], $units + $RESTOCK) ? () : 'it does not sell all');
+    return (\@supplied, sells($servers[0], $units + $RESTOCK, $end) ? () : 'it does not sell all');
 }
 
 # ---- the verdict ------------------------------------------------------------------
@@ -205,7 +206,7 @@ sub sell {
     for my $try (1 .. 3) {
         $_->stop for $sale ? @{ $sale->{servers} } : ();
         $sale = play(@how);
-        last if !@{ $sale->{wrong} };
+        last if !grep { !/^it does not/ } @{ $sale->{wrong} };
         diag "$what, $try: @{ $sale->{wrong} }";
     }
     is_deeply $sale->{wrong}, [], "$what: it ends, and nobody hears 'not now'" or return;

@@ -15,23 +15,14 @@ my @locks   = qw(none process mkdir setnx setnx-finally setnx-expire setnx-expir
 # Two at a time: one schedule after the other leaves a core idle.
 sub same {
     my ($schedules, $times, $what) = @_;
-    my %lock_of;
     my @left = @locks;
-    while (@left || %lock_of) {
-        if (@left && keys %lock_of < 2) {
-            my $lock = shift @left;
-            my $pid  = fork // die "fork: $!";
-            if ($pid == 0) {
-                @ENV{qw(STAGE_LOCK STAGE_SCHEDULES STAGE_TIMES)} = ($lock, $schedules, $times);
-                open STDOUT, '>', "$dir/$lock" or die "$lock: $!";
-                exec "$tests/test_stage" or die "$tests/test_stage: $!";
-            }
-            $lock_of{$pid} = $lock;
-        } else {
-            my $pid = wait;
-            my $lock = delete $lock_of{$pid};
-            next if !$lock;
-            is $?, 0, "$lock: $what";
+    while (my @two = splice @left, 0, 2) {
+        my @plays = map {
+            Stockade::Child->spawn(command => ["$tests/test_stage"], stdout => "$dir/$_",
+                env => { STAGE_LOCK => $_, STAGE_SCHEDULES => $schedules, STAGE_TIMES => $times });
+        } @two;
+        for my $lock (@two) {
+            is shift(@plays)->wait, 0, "$lock: $what" or diag Stockade::slurp("$dir/$lock");
             like Stockade::slurp("$dir/$lock"), qr/^\Q$lock\E$/m, 'it was played';
         }
     }
