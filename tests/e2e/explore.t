@@ -222,6 +222,21 @@ ok !exists $unread->{faults}, 'and judges no more';
 waitpid $pid, 0;
 is $? >> 8, 2, 'exit 2';
 
+# A disk that is full is no fault of a lock, and nothing is known of that.
+my @apart = ('unshare', '-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /dev/shm && : >/dev/shm/apart && exec "$@"', 'sh');
+SKIP: {
+    skip 'no disk of our own', 2 if system("@apart[0, 1] true 2>/dev/null") != 0;
+    $pid = open3($in, $said, undef, @apart, Stockade::binary(), qw(explore --json --stages 1 --moves 9 --deduct guarded fenced));
+    my $shm = "/proc/$pid/root/dev/shm";
+    Stockade::eventually(20, sub { -e "$shm/apart" && glob "$shm/stockade-stage-*/node1" }) or die "no stage";
+    open my $disk, '>', "$shm/full" or die "full: $!";
+    syswrite $disk, q{ } x 4096 for 1 .. 256;
+    $text = do { local $/ = undef; <$said> };
+    waitpid $pid, 0;
+    is $? >> 8, 2, 'the disk is full: nobody knows, exit 2';
+    like $text, qr{^stockade: explore: no room on the disk of /dev/shm/}m, 'and it says so';
+}
+
 # ---- what is left in the lock, and kill -9 --------------------------------------
 
 $pid = open3($in, $said, undef, Stockade::binary(), 'replay', 'mkdir', 'a a!');

@@ -197,7 +197,7 @@ static bool run(struct search *search, struct fail *error)
 
 /* Plays what was found once more in fresh processes, and takes back what does not come out
  * again: what actors keep from one schedule to the next would be a fault of ours. False and
- * a text: that was so. */
+ * a text: that was so, or it could not be played. */
 static bool confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
                     struct search_result *result, struct fail *error)
@@ -217,7 +217,9 @@ static bool confirm(const struct stage_scene *scene,
         memcpy(all.moves + bounds->from_n, found->moves,
                found->n * sizeof(found->moves[0]));
         stage = stage_open(scene, &why);
-        for (size_t j = 0; stage && j < all.n; j++)
+        if (!stage)
+            return fail_with(error, "%s", why.text);
+        for (size_t j = 0; j < all.n; j++)
             faults =
                 stage_move(stage, all.moves[j], &why) ? stage_faults(stage) : 0;
         stage_close(stage);

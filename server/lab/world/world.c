@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ enum {
     CHANGES_AT = 24,   /* the change counter in a database's header ... */
     VALID_FOR_AT = 92, /* ... and the one that its size is valid for */
     CHANGES_PER_RESET = 4096, /* more than any schedule has commits */
-    SYNC_MS_MAX = 10000
+    SYNC_MS_MAX = 10000,
+    ROOM_BYTES_MIN = 256 << 10, /* more than any schedule writes */
 };
 
 /* ---- the replica ----------------------------------------------------------
@@ -324,9 +326,10 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
     if (status == STORE_OK)
         status =
             store_reader_open_url(world->db_url, &world->reader, &store_error);
-    if (status != STORE_OK)
-        (void)fail_with(error, "%s", store_error.text);
-    return status == STORE_OK;
+    return status == STORE_OK ||
+           fail_with(error, "no database in %s: %s", world->folder.path,
+                     store_error.text[0] ? store_error.text
+                                         : store_status_text(status));
 }
 
 bool world_open(struct world *world, const struct stage_scene *scene,
@@ -378,10 +381,24 @@ static void put_number(unsigned char *at, uint32_t number)
         at[i] = (unsigned char)(number >> (24 - 8 * i));
 }
 
+/* A full disk would be told as a fault of what is played. One without blocks has no end. */
+static bool has_room(const struct world *world)
+{
+    struct statvfs disk;
+
+    return statvfs(world->folder.path, &disk) == 0 &&
+           (disk.f_blocks == 0 ||
+            disk.f_bavail * disk.f_frsize >= ROOM_BYTES_MIN);
+}
+
 bool world_reset(struct world *world, struct fail *error)
 {
     char path[96];
     uint64_t mark;
+
+    if (!has_room(world))
+        return fail_with(error, "no room on the disk of %s",
+                         world->folder.path);
 
     mark = ++world->resets;
     world->board->resets = world->resets;
