@@ -92,6 +92,7 @@ for my $case (
     ['releases nothing, and says done', $take . $in_one =~ s/== ARGV/~= ARGV/r =~ s/return 0/return 1/r, '--deduct guarded', 'a a a', 'still-held', 3],
     ['lengthens the lease of whoever has it', "renewed watchdog\n${take}renew\n    PEXPIRE \$name \$lease -> 1 done, else lost\n$in_one", '', 'a L b aw', 'foreign-lease', 4],
     ['frees the lock by the inner release', $counts, '--programs lock-nested,lock', 'a a a a b', 'two-inside', 5],
+    ['lets the lock end sooner by the inner release', Stockade::slurp('lock/textbook/reentrant.lock') =~ s/^( *redis\.call\('hset'.*\n)/$1            redis.call('pexpire', KEYS[1], 1000)\n/mr, '--programs lock-nested,lock', 'a a a a', 'wrong-lease', 4],
     ['does so under an order', $counts, '--programs order-nested,order', 'a a a a a a b', 'two-inside', 7],
     ['lasts for a time of its own', "take\n    SET \$name \$owner NX PX 10 -> OK taken, else busy\n$in_one", '', 'a', 'wrong-lease', 1],
     ['ends before that', $take =~ s/taken, else busy/next, else busy\n    PEXPIRE \$name 10 -> 1 taken, else busy/r . $in_one, '', 'a a', 'wrong-lease', 2],

@@ -47,7 +47,8 @@ static void check_first(struct program_actor *self, const char *id,
     else if (is_so && first == STORE_ORDER_CANCELLED)
         is_so = order.state == STORE_CANCELLED;
     else if (is_so && first == STORE_ORDER_EXPIRED)
-        is_so = order.state == STORE_EXPIRED;
+        is_so = order.state == STORE_EXPIRED &&
+                order.pay_until_ms <= (int64_t)(turns_now_us() / 1000);
     if (!is_so)
         program_is_wrong("the order is not what somebody was told of it");
 }

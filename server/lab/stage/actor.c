@@ -56,7 +56,8 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
 }
 
 /* Where time passes until something must be paid the committer remembers when, by the
- * clock of a schedule: its store is of that schedule. Else it is the process's. */
+ * clock of a schedule: its store is of that schedule, and is opened before anybody moves,
+ * because an open transaction would keep it out. Else it is the process's. */
 static bool is_store_short_lived(void)
 {
     return process.actors[0].scene->pay_within_s > 0;
@@ -115,8 +116,6 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     turns_own_lane()->phase = PAGE_RUNS;
-    if (!process.app.store && !open_store())
-        turns_park(PAGE_TROUBLE);
     if (!process.app.locks) {
         (void)eventfd_read(process.stop_fd, &stops);
         atomic_store(&process.intake.depth, 0);
@@ -204,6 +203,9 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
         (void)pthread_create(&thread, NULL, run_lane, &process.actors[i]);
     for (;;) {
         turns_park(PAGE_CLOSED);
+        if (!turns_ending() && !process.app.store) {
+            turns_park(open_store() ? PAGE_CLOSED : PAGE_TROUBLE);
+        }
         if (!turns_ending())
             run(&process.actors[0]);
         if (!turns_ending())

@@ -136,13 +136,15 @@ struct page_lane {
     unsigned wants_thread; /* that waits; PAGE_ASYNC: one of the lock library's
                               asynchronous calls */
     bool may_wait;
-    unsigned asks_n; /* answers "not yet" */
-    bool cut_off;    /* it could not tell its server that it waits no longer */
+    uint64_t wished_us; /* since then */
+    unsigned asks_n;    /* answers "not yet" */
+    bool cut_off; /* it could not tell its server that it waits no longer */
 
     /* A grant, or an extend. */
     char granted[STAGE_NAME_BYTES]; /* in this move */
     uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
     uint64_t granted_for_us;        /* the length that an extend sets; or 0 */
+    bool has_extended;              /* since the last grant, or is about to */
     unsigned tokens_n;              /* grants with a token; the last one: */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES];

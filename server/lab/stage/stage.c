@@ -368,17 +368,36 @@ void stage_close(struct stage *stage)
     free(stage);
 }
 
+/* Its process has a store of each schedule, which it opens in a turn of its own. */
+static bool opens_store(const struct actor *actor)
+{
+    const struct stage *stage = actor->stage;
+
+    return stage->scene.pay_within_s > 0 &&
+           (actor == stage->actors || !stage->scene.one_process);
+}
+
+/* A lock that lives in its process is held there for ever if its program has left it. */
+static bool leaves_a_lock(const struct actor *actor)
+{
+    const struct expected *expected = actor->stage->expected;
+
+    return expected && expected->kept == KEPT_LOCALLY &&
+           page_holds(actor->lane) > 0;
+}
+
 /* Each process is there, and between two schedules. Those that live let go first:
  * one that begins opens the database, and would wait for a transaction of theirs. One
  * that cannot let go, because of a bug in what it plays, begins anew. */
 static bool begin_processes(struct stage *stage)
 {
     for (struct actor *each = stage->actors; each < stage->end; each++) {
-        if (each->page->pid == 0 || !stage_has_begun(each))
+        if (each->page->pid == 0)
             continue;
-        if (!stage_hand(each, PAGE_END, NULL, PAGE_OK))
+        if ((stage_has_begun(each) || opens_store(each)) &&
+            !stage_hand(each, PAGE_END, NULL, PAGE_OK))
             return false;
-        if (stage_has_begun(each))
+        if (stage_has_begun(each) || leaves_a_lock(each))
             stage_kill(stage, each->page);
     }
     for (struct actor *each = stage->actors; each < stage->end; each++)
@@ -404,6 +423,9 @@ static bool begin(struct stage *stage)
                sizeof(*each) - offsetof(struct actor, is_dead));
         *each->lane = (struct page_lane){.thread = each->lane->thread};
     }
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (opens_store(each) && !stage_hand(each, PAGE_BEGIN, NULL, PAGE_OK))
+            return false;
     return stage_settle(stage);
 }
 

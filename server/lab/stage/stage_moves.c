@@ -151,17 +151,11 @@ static bool has_news(const struct actor *actor)
            stage_main_thread(actor)->wait == PAGE_STEP;
 }
 
-/* An instance that opens its store for the schedule would wait for who is in a
- * transaction. */
 static bool may_bring_news(const struct actor *actor)
 {
-    const struct stage_scene *scene = &actor->stage->scene;
-
-    if (!scene->batched || actor->is_dead)
-        return false;
-    if (!stage_has_begun(actor))
-        return scene->pay_within_s == 0 || !is_kept_out(actor);
-    return stage_is_playing(actor) && has_news(actor);
+    return actor->stage->scene.batched && !actor->is_dead &&
+           (!stage_has_begun(actor) ||
+            (stage_is_playing(actor) && has_news(actor)));
 }
 
 /* A command that is held up is the server's to do, and not its connection's: a subscription

@@ -261,9 +261,12 @@ struct stage_threads {
 };
 struct stage_threads stage_threads(const struct actor *actor);
 
-/* The lock of that NAME; NULL: it was not seen yet. And whether no server has a key of it. */
+/* The lock of that NAME; NULL: it was not seen yet. */
 struct stage_lock *stage_lock_of(struct stage *stage, const char *name);
-bool stage_is_free(struct stage *stage, const char *name);
+
+/* No server has a key of the lock that it wants; nor does anybody in its process believe to
+ * have that, if it is one that lives in processes. */
+bool stage_is_free_for(const struct actor *actor);
 
 /* Whether any lock has a key. */
 bool stage_has_key(const struct stage *stage);

@@ -17,10 +17,14 @@ enum {
     WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
 };
 
-/* The lock promises an order. */
+static bool promises(const struct stage *stage, int property)
+{
+    return stage->expected && stage->expected->verdicts[property] == '#';
+}
+
 static bool is_fair(const struct stage *stage)
 {
-    return stage->expected && stage->expected->verdicts[PROPERTY_F] == '#';
+    return promises(stage, PROPERTY_F);
 }
 
 struct stage_lock *stage_lock_of(struct stage *stage, const char *name)
@@ -98,6 +102,10 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
         return;
     if (owner && !stage_moves_in(stage, owner))
         stage_broke(stage, STAGE_LEASE);
+    /* Only an extend makes it shorter. */
+    if (owner == mover && !stage->is_delivery && !mover->lane->has_extended &&
+        before->ends_us != PAGE_NEVER && lock->ends_us < before->ends_us)
+        stage_broke(stage, STAGE_TOLD_LEASE);
     if (before->has_key && before->holder && before->holder == lock->holder &&
         !stage_moves_in(stage, lock->holder) && has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
@@ -117,8 +125,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
 
 bool stage_is_exact(const struct stage *stage)
 {
-    return stage->expected && stage->expected->verdicts[PROPERTY_D] == '#' &&
-           stage->world.nodes_n == 1;
+    return promises(stage, PROPERTY_D) && stage->world.nodes_n == 1;
 }
 
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
@@ -179,6 +186,20 @@ static bool is_lease_wrong(struct stage *stage, const char *name,
            (for_us != 0 && lock->ends_us > now_us + for_us + ROUNDING_US);
 }
 
+/* Its watchdog will not look at its lock before that has ended. */
+static bool is_slept_over(const struct actor *actor,
+                          const struct stage_lock *lock)
+{
+    const struct stage *stage = actor->stage;
+    const struct page_thread *watchdog = stage_threads(actor).keeper;
+
+    return promises(stage, PROPERTY_L) && stage->scene.lease_ms == 0 &&
+           !actor->lane->has_extended && lock->has_key &&
+           lock->holder == actor && page_believes(actor->lane, lock->name) &&
+           watchdog && watchdog->wait == PAGE_TIMED &&
+           watchdog->until_us > lock->ends_us;
+}
+
 /* Leases on several servers, or elsewhere than in Redis, are not compared. A watchdog whose
  * pass is over believes that its lease began anew. */
 static void check_terms(struct stage *stage)
@@ -200,6 +221,9 @@ static void check_terms(struct stage *stage)
             is_lease_wrong(stage, lane->granted, lane->granted_until_us,
                            is_exact ? lane->granted_for_us : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
+        for (unsigned i = 0; i < stage->locks_n; i++)
+            if (is_slept_over(each, &stage->locks[i]))
+                stage_broke(stage, STAGE_TOLD_LEASE);
     }
     for (unsigned i = 0;
          watchdog && watchdog->wait != PAGE_STEP && i < stage->locks_n; i++) {
@@ -293,7 +317,6 @@ static void note_place(struct stage *stage, struct actor *actor)
     bool is_in = is_holder(actor);
     uint64_t now_us = stage_now_us(stage);
 
-    actor->asks_n = lane->asks_n;
     if (lane->wants[0] == '\0' || !lane->may_wait || is_in || has_left(actor))
         actor->place = 0;
     if (lane->wants[0] == '\0' || !lane->may_wait || is_in || !has_asked)
@@ -343,6 +366,20 @@ static void check_turn(struct stage *stage, const struct stage_lock *lock,
         stage_broke(stage, STAGE_ASLEEP);
 }
 
+/* The holder asks for its own lock once more, and is told to wait. */
+static void check_reentry(struct stage *stage, const struct stage_lock *lock,
+                          const struct stage_lock *before)
+{
+    const struct actor *mover = stage->mover;
+
+    if (mover && promises(stage, PROPERTY_N) && stage->world.nodes_n == 1 &&
+        before->has_key && before->holder == mover && lock->holder == mover &&
+        !stage->is_delivery && stage_wants(mover, lock->name) &&
+        page_believes(mover->lane, lock->name) &&
+        mover->asks_n != mover->lane->asks_n)
+        stage_broke(stage, STAGE_ASLEEP);
+}
+
 /* ---- tokens --------------------------------------------------------------- */
 
 /* Those of one lock rise. Somebody that comes in again has its own once more. A server
@@ -373,10 +410,17 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
 
 /* ---- sleep ---------------------------------------------------------------- */
 
-bool stage_is_free(struct stage *stage, const char *name)
+bool stage_is_free_for(const struct actor *actor)
 {
+    struct stage *stage = actor->stage;
+    const char *name = actor->lane->wants;
     const struct stage_lock *lock = stage_lock_of(stage, name);
+    bool has_key = !stage->expected || stage->expected->kept != KEPT_LOCALLY;
 
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (!has_key && each->page == actor->page &&
+            page_believes(each->lane, name))
+            return false;
     return !lock || !lock->has_key;
 }
 
@@ -471,8 +515,7 @@ void stage_check_sleepers(struct stage *stage)
             continue;
         if (is_at_work(each))
             return;
-        sleeps = sleeps ||
-                 (is_asleep(each) && stage_is_free(stage, each->lane->wants)) ||
+        sleeps = sleeps || (is_asleep(each) && stage_is_free_for(each)) ||
                  (has_orders_asleep(each) && !stage_has_key(stage));
     }
     if (sleeps)
@@ -486,6 +529,7 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[])
 
         check_leases(stage, lock, &before[i]);
         check_owner(stage, lock, &before[i]);
+        check_reentry(stage, lock, &before[i]);
         if (is_fair(stage)) {
             check_order(stage, lock, &before[i]);
             check_turn(stage, lock, &before[i]);
@@ -493,7 +537,9 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[])
         check_token(stage, lock);
     }
     check_terms(stage);
-    for (struct actor *each = stage->actors; each < stage->end; each++)
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
         if (is_fair(stage))
             note_place(stage, each);
+        each->asks_n = each->lane->asks_n;
+    }
 }

@@ -219,13 +219,12 @@ static void note_insiders(struct stage *stage)
 /* Nobody has the lock that ACTOR wants, nor wants it, and may be before it in a queue. */
 static bool is_alone(const struct actor *actor)
 {
-    struct stage *stage = actor->stage;
-    const char *wants = actor->lane->wants;
+    const struct stage *stage = actor->stage;
 
     for (const struct actor *each = stage->actors; each < stage->end; each++)
-        if (each != actor && stage_wants(each, wants))
+        if (each != actor && stage_wants(each, actor->lane->wants))
             return false;
-    return stage_is_free(stage, wants);
+    return stage_is_free_for(actor);
 }
 
 /* A nap ends when the keys have changed since it began; a wish is in vain if its lock was

@@ -356,15 +356,12 @@ static bool is_still_held(struct stage *stage)
            stage->lapses == 0;
 }
 
-/* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. The
- * orders of an instance wait while it does other things. */
+/* The lock was free for as long as ACTOR waited for it, in vain. The orders of an instance
+ * wait while it does other things. */
 static bool has_waited_for_nobody(const struct actor *actor)
 {
-    const struct stage *stage = actor->stage;
-
-    return actor->was_free && !stage->scene.batched &&
-           actor->lane->outcome == ORDER_LOCK_TIMEOUT &&
-           (!stage->expected || stage->expected->kept == KEPT_IN_REDIS);
+    return actor->was_free && !actor->stage->scene.batched &&
+           actor->lane->outcome == ORDER_LOCK_TIMEOUT;
 }
 
 /* An order has failed in a schedule in which all that was asked was done, and at once: a
@@ -394,10 +391,24 @@ static bool has_failed(struct stage *stage)
     return false;
 }
 
+/* Order by order, a wait whose time was over goes on. */
+static bool waits_on(const struct stage *stage)
+{
+    const struct actor *mover = stage->mover;
+    uint64_t most_us = 1000 * (uint64_t)stage->scene.wait_ms;
+
+    return mover && stage->kind == '+' && !stage->unfaithful &&
+           !stage->scene.batched && stage_is_playing(mover) &&
+           mover->lane->wants[0] != '\0' &&
+           (stage_main_thread(mover)->wait == PAGE_SLEEP ||
+            stage_main_thread(mover)->wait == PAGE_TIMED) &&
+           stage_now_us(stage) >= mover->lane->wished_us + most_us;
+}
+
 /* An actor goes on and on, though nothing disturbs it: no program has so many steps. */
 static bool has_no_end(struct stage *stage)
 {
-    return stage->run_n > STAGE_RUN_MAX;
+    return stage->run_n > STAGE_RUN_MAX || waits_on(stage);
 }
 
 static bool is_left_for_ever(struct stage *stage)

@@ -113,10 +113,12 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
 {
     struct page_lane *lane = turns_own_lane();
 
-    if (name[0])
+    if (name[0]) {
         lane->wishes_n++;
-    else if (--lane->wishes_n > 0)
+        lane->wished_us = turns_now_us();
+    } else if (--lane->wishes_n > 0) {
         return;
+    }
     put_name(lane->wants, name);
     lane->wants_thread = thread;
     lane->may_wait = may_wait;
@@ -185,6 +187,7 @@ static void note_acquired(enum dlock_status status,
     if (status == DLOCK_OK) {
         note_hold(grant);
         note_lease(grant);
+        lane->has_extended = false;
         lane->tokens_n += grant->token != 0;
         if (grant->token != 0) {
             lane->token = grant->token;
@@ -319,9 +322,10 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
                                       unsigned lease_ms,
                                       struct dlock_error *error)
 {
-    enum dlock_status status =
-        __real_dlock_extend(session, grant, lease_ms, error);
+    enum dlock_status status;
 
+    turns_own_lane()->has_extended = true;
+    status = __real_dlock_extend(session, grant, lease_ms, error);
     note_lost(grant->name, status);
     if (status == DLOCK_OK)
         note_lease(grant);
