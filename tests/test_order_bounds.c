@@ -255,4 +255,50 @@ ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000)
     redis_server_resume(order_rig_redis());
 }
 
+#define CALLS_MAX 32 /* to the lock server at once */
+
+/* The lock server answers nobody: who has not been asked for yet is told so. */
+ORDER_RIG_TEST(who_waits_for_a_turn_hears_so, .lock_wait_ms = 1000)
+{
+    for (int64_t id = 1; id <= CALLS_MAX + 8; id++)
+        order_rig_put(rig, id, 10, 1);
+    step_log_shut_at(&order_steps, "eval-acquire", 0, DLOCK_BEFORE);
+    order_rig_submit_many(rig, NULL, CALLS_MAX + 8, CALLS_MAX + 8);
+    order_rig_await_answered(rig, CALLS_MAX + 8);
+    assert_int_equal(order_rig_count(rig, 0, ORDER_OVERLOADED), 8);
+    step_log_open(&order_steps);
+}
+
+/* The reply of a take is lost, and so is what takes it back: only its own session can go
+ * on with the lock, though others are free. */
+ORDER_RIG_TEST(a_lost_take_is_taken_over_by_its_session, .stock = {10, 10, 10},
+               .lock_wait_ms = 20000, .lock_lease_ms = 60000)
+{
+    struct order_foreign *other = order_foreign_open(1, 2, 60000);
+    struct rig_order *orders[3];
+    uint64_t refused_us;
+
+    for (int64_t id = 1; id <= 2; id++) /* two sessions wait */
+        orders[id] = order_rig_submit(rig, id, 1, 1, "");
+    order_rig_expect(rig, 3, 1, "", ORDER_PLACED); /* by a third one */
+    order_foreign_close(other);
+    for (int64_t id = 1; id <= 2; id++)
+        assert_int_equal(order_rig_await(rig, orders[id]), ORDER_PLACED);
+    for (int64_t id = 1; id <= 3; id++)
+        step_log_await_at(&order_steps, "eval-release", id, DLOCK_AFTER, 1);
+    step_log_fail(&order_steps, "eval-acquire", DLOCK_AFTER, STEP_LOG_ALWAYS);
+    order_steps.faults[0].at.id = 2;
+    step_log_fail_also(&order_steps, "eval-withdraw", DLOCK_BEFORE, 1);
+    for (int i = 0; i < 3; i++) /* the last session takes the last lock */
+        orders[i] = order_rig_make(rig, (i + 2) % 3 + 1, 1, 1, "");
+    order_rig_hand_in(rig, orders, 3);
+    assert_int_equal(order_rig_await(rig, orders[2]), ORDER_LOCK_UNREACHABLE);
+    refused_us = clock_us();
+    for (int64_t id = 1; id <= 3; id += 2) /* two sessions hold nothing */
+        step_log_await_at(&order_steps, "eval-release", id, DLOCK_AFTER, 2);
+    step_log_fail(&order_steps, "", DLOCK_AFTER, 0);
+    if (clock_us() - refused_us < 1000000) /* or its queue may be forgotten */
+        order_rig_expect(rig, 2, 1, "", ORDER_PLACED);
+}
+
 ORDER_RIG_MAIN

@@ -89,6 +89,19 @@ STORE_TEST_OF(struct fixture *f, lots_share_one_commit, set_up, NULL)
     store_rig_expect_sound(&f->rig);
 }
 
+STORE_TEST_OF(struct fixture *f, a_fence_has_bounds, set_up, NULL)
+{
+    char name[STORE_FENCE_NAME_BYTES_MAX + 2] = "";
+    struct store_fence fence = {name, UINT64_C(1) << 63, "other", false};
+
+    memset(name, 'x', STORE_FENCE_NAME_BYTES_MAX);
+    assert_int_equal(store_stamp(f->rig.store, &fence, NULL), STORE_MISUSE);
+    fence.token--;
+    assert_ok(store_stamp(f->rig.store, &fence, NULL));
+    name[STORE_FENCE_NAME_BYTES_MAX] = 'x';
+    assert_int_equal(store_stamp(f->rig.store, &fence, NULL), STORE_MISUSE);
+}
+
 /* The first lot's rows wait when the second turns out not to count. */
 STORE_TEST_OF(struct fixture *f, a_lot_that_does_not_count, set_up, NULL)
 {

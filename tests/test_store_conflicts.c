@@ -1,15 +1,13 @@
 /*
  * Two instances on a server that has locks for rows: what one does in the middle
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
- * lets one in at a time. And a COMMIT whose answer got lost, on both; and a name
- * service that is silent.
+ * lets one in at a time. And a COMMIT whose answer got lost, on both.
  */
 #include "db/committer.h"
 #include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <netdb.h>
 #include <semaphore.h>
 #include <stdlib.h>
 
@@ -19,6 +17,7 @@ struct fixture {
     const char *key;      /* the other is first with it; NULL = not any more */
     unsigned late_ms;     /* and we are stopped for so long then */
     bool closes;          /* and the sale is over */
+    bool dearer;          /* the other raises the price before the second lot */
     bool stays;           /* its next COMMIT waits until we do, or have HEARD */
     atomic_bool heard;
     sem_t stands; /* posted when that COMMIT waits */
@@ -51,6 +50,12 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
         if (f->closes)
             assert_ok(store_product_put(f->other, &over, NULL, NULL));
         (void)usleep(f->late_ms * 1000);
+    }
+    if (f->dearer && step->phase == STORE_BEFORE && step->product_id == 2) {
+        f->dearer = false;
+        over.ends_ms = 0;
+        over.price_cents = 5;
+        assert_ok(store_product_put(f->other, &over, NULL, NULL));
     }
     if (f->ends && step->phase == STORE_AFTER &&
         strcmp(step->name, "place") == 0) {
@@ -162,7 +167,51 @@ UNIT_TEST_OF(struct fixture *f, another_was_first_with_a_key)
     assert_int_equal(go(f, "c", "d"), STORE_OK);
     assert_true(f->orders[1].number > f->orders[0].number);
     assert_int_equal(store_rig_product(&f->rig, 1).stock, 96);
+    f->orders[0] =
+        store_rig_ask(1, 1, 1, "a"); /* alone, its key is looked up */
+    assert_ok(store_place(f->rig.store, f->both, 1, NULL, NULL));
+    assert_true(f->orders[0].replayed);
+    assert_int_equal(store_retries(f->rig.store), 1);
     store_rig_expect_sound(&f->rig);
+}
+
+/* By what was read of the product before nothing is sold. */
+UNIT_TEST_OF(struct fixture *f, a_price_that_rises_meanwhile_counts)
+{
+    struct store_lot lots[] = {{.orders = &f->both[0], .n = 1},
+                               {.orders = &f->both[1], .n = 1}};
+
+    store_rig_mysql_only(&f->rig);
+    store_rig_put(&f->rig, (struct store_product){.id = 2, .initial = 100});
+    f->orders[0] = store_rig_ask(1, 1, 1, "");
+    f->orders[1] = store_rig_ask(2, 1, 1, "");
+    f->dearer = true;
+    assert_int_equal(store_rig_go(&f->rig, lots, 2), STORE_OK);
+    assert_int_equal(f->orders[0].price_cents, 5);
+    assert_int_equal(store_retries(f->rig.store), 1);
+    store_rig_expect_sound(&f->rig);
+}
+
+static enum store_status refuse_once(struct store *store,
+                                     struct store_write *write)
+{
+    bool *refused = write->what;
+
+    if (*refused)
+        return STORE_OK;
+    *refused = true;
+    write->no = STORE_ALREADY_PAID;
+    return sql_conflict(store->db, "another one was first");
+}
+
+/* Another try begins anew, and has a no of its own. */
+UNIT_TEST_OF(struct fixture *f, a_no_is_that_of_the_last_try)
+{
+    bool refused = false;
+
+    store_rig_mysql_only(&f->rig);
+    assert_ok(write_step(f->rig.store, refuse_once, &refused, "x", 0, NULL));
+    assert_true(refused);
 }
 
 /* A key that is taken is an answer, however late it comes. */
@@ -379,6 +428,7 @@ UNIT_TEST_OF(struct fixture *f, an_answer_that_got_lost_is_looked_up)
 {
     bool is_server = f->rig.store->writer.engine->far;
     struct store_order cancelled;
+    int64_t changes;
 
     f->told = 0;
     for (int i = 1; i <= 2; i++) {
@@ -391,8 +441,13 @@ UNIT_TEST_OF(struct fixture *f, an_answer_that_got_lost_is_looked_up)
     store_rig_expect_sound(&f->rig);
     if (!is_server)
         return;
-    /* Who has looked keeps nobody waiting. */
+    /* Who has looked keeps nobody waiting. What is said once more is written down, too:
+     * only then it is on disk. */
     assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
+    changes = f->other->db->changes;
+    assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
+    assert_true(cancelled.replayed);
+    assert_true(f->other->db->changes > changes);
     /* Orders of an earlier batch say nothing of this one. */
     f->loses = true;
     assert_int_equal(
@@ -466,104 +521,4 @@ UNIT_TEST_OF(struct fixture *f, it_is_looked_up_by_an_order_that_was_kept)
     assert_int_equal(store_retries(f->rig.store), 0);
     assert_int_equal(store_rig_audit(&f->rig).orders, 2);
     store_rig_expect_sound(&f->rig);
-}
-
-/* ---- at the start --------------------------------------------------------- */
-
-struct opener {
-    struct store_rig rig;
-    int gate[2]; /* a pipe: nobody begins before it ends */
-};
-
-static void opener_main(void *ctx)
-{
-    struct opener *self = ctx;
-    char byte;
-
-    (void)close(self->gate[1]);
-    assert_int_equal(read(self->gate[0], &byte, 1), 0);
-    store_rig_open(&self->rig,
-                   (struct store_options){.shared = true, .busy_ms = 60000});
-    (void)store_rig_buy(&self->rig, 1, 1, 1, "");
-}
-
-/* It ends without closing anything: its WAL is to be recovered. */
-static void leave_wal(void *ctx)
-{
-    store_rig_open(ctx, (struct store_options){0});
-    store_rig_put(ctx, (struct store_product){.id = 1, .initial = 300});
-}
-
-/* All want to create the schema, or all to change the journal that a dead process
- * has left: each finds it empty, or half made. */
-UNIT_TEST(four_open_it_at_once)
-{
-    struct opener opener;
-    pid_t children[4];
-
-    for (int round = 0; round < 10; round++) {
-        bool has_wal;
-
-        store_rig_begin(&opener.rig);
-        has_wal = round % 2 && !store_rig_on_mysql(&opener.rig);
-        if (has_wal)
-            store_rig_join(store_rig_fork(leave_wal, &opener.rig));
-        assert_int_equal(pipe(opener.gate), 0);
-        for (size_t i = 0; i < COUNT_OF(children); i++)
-            children[i] = store_rig_fork(opener_main, &opener);
-        (void)close(opener.gate[0]);
-        (void)close(opener.gate[1]);
-        for (size_t i = 0; i < COUNT_OF(children); i++)
-            store_rig_join(children[i]);
-        if (!store_rig_on_mysql(&opener.rig)) /* 1: a rollback journal */
-            assert_int_equal(store_rig_byte(&opener.rig, "", 18), 1);
-        assert_int_equal(store_rig_audit(&opener.rig).sold,
-                         has_wal ? COUNT_OF(children) : 0);
-        store_rig_end(&opener.rig);
-    }
-}
-
-/* ---- the name service hangs ----------------------------------------------- */
-
-static sem_t answers;
-
-/* In the place of libc's: there is no such name, which is said once it may be. */
-int getaddrinfo_a(int mode, struct gaicb *questions[], int n,
-                  struct sigevent *event)
-{
-    (void)mode, (void)questions, (void)n, (void)event;
-    return 0;
-}
-
-int gai_error(struct gaicb *question)
-{
-    (void)question;
-    if (sem_trywait(&answers) == 0)
-        return EAI_NONAME;
-    (void)usleep(1000);
-    return EAI_INPROGRESS;
-}
-
-static void expect_no_store(const char *why)
-{
-    const struct store_options options = {.url = "mysql://shop@far.test/shop",
-                                          .busy_ms = 200};
-    struct store_error error = {.text = ""};
-    struct store *store = NULL;
-
-    assert_int_equal(store_open(&options, &store, &error), STORE_IO);
-    if (!strstr(error.text, why))
-        fail_msg("\"%s\" is not in \"%s\"", why, error.text);
-}
-
-/* Without a bound the first would never come back. */
-UNIT_TEST(a_name_is_not_waited_for_without_end)
-{
-    if (!getenv("STORE_RIG_MYSQL"))
-        skip(); /* there may be no engine */
-    assert_int_equal(sem_init(&answers, 0, 0), 0);
-    expect_no_store("look up far.test: the name service does not answer");
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(sem_post(&answers), 0);
-    expect_no_store("look up far.test: Name or service not known");
 }

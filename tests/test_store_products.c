@@ -55,9 +55,9 @@ STORE_TEST(test_put_creates_and_changes)
 STORE_TEST(test_put_out_of_range)
 {
     const struct store_product good = {.id = 1, .name = "A"};
-    struct store_product bad[9];
+    struct store_product bad[11];
 
-    for (int i = 0; i < 9; i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         bad[i] = good;
     bad[0].id = 0;
     bad[1].id = STORE_NUMBER_MAX + 1;
@@ -68,7 +68,9 @@ STORE_TEST(test_put_out_of_range)
     bad[6].opens_ms = INT64_MIN;
     bad[7].ends_ms = STORE_NUMBER_MAX + 1;
     bad[8].initial = STORE_NUMBER_MAX + 1;
-    for (int i = 0; i < 9; i++)
+    bad[9].segments = STORE_SEGMENTS_MAX + 1;
+    bad[10].pay_within_s = STORE_PAY_WITHIN_S_MAX + 1;
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_equal(put(rig, bad[i]), STORE_RANGE);
     assert_int_equal(put(rig, good), STORE_OK);
 }

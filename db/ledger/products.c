@@ -451,8 +451,7 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
     lock(db, restock->product_id, product);
     if (replay(db, restock) != STORE_OK || restock->replayed)
         return db->status;
-    if (restock->quantity > STORE_NUMBER_MAX - product->initial ||
-        restock->quantity > STORE_NUMBER_MAX - product->stock)
+    if (restock->quantity > STORE_NUMBER_MAX - product->initial)
         return sql_fail(db, STORE_RANGE,
                         "product %" PRId64 " would have had over 2^53-1 "
                         "units",

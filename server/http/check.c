@@ -203,8 +203,8 @@ static const char *check_framing(const struct check_head *head,
         return "HTTP/1.0 has no Transfer-Encoding";
     if (!length)
         return NULL;
-    /* Digits only: no sign, no list, no space; eighteen fit into 64 bits. */
-    if (!length->value_size || length->value_size > 18 ||
+    /* Digits only: no sign, no list, no space. */
+    if (!length->value_size ||
         strspn(length->value, "0123456789") != length->value_size)
         return "the Content-Length is malformed or absurd";
     verdict->body_size = strtoull(length->value, NULL, 10);

@@ -238,7 +238,7 @@ problem($_, path_of($_), 400, 'malformed-target') for (
     '/api/orders?keys=1&xkey=2',
 );
 problem("key$_", path_of("/api/orders?key$_"), 400, 'malformed-idempotency-key')
-    for '', map { "=$_" } '', '%00', 'a%20b', 'a+b', '%', '%1&x=2', 'a&key=b', 'x' x 129;
+    for '', map { "=$_" } '', '%00', 'a%00b', 'a%20b', 'a+b', '%', '%1&x=2', 'a&key=b', 'x' x 129;
 problem($_, path_of($_), 404, 'not-found') for (
     '/nope', '/livez/', '/livez/x', '//', '//livez', '/api/orders/', '/api/orders/1/', '/api/orders/1/2', '/api/products//restock',
     '/api/products/1/restock/', '/api/products/1/restock/x', '/api/products/1/restocks',

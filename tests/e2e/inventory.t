@@ -284,7 +284,7 @@ is "$twice->{status} " . ($twice->{headers}{'idempotent-replayed'} // ''), '201 
 # A reply that is not an inventory service's own, or is cut, is no verdict either.
 my $page = "\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi";
 my $user = 30;
-for my $raw ("HTTP/1.1 201 Created\r\nContent-Le", "HTTP/1.1 201 Created$page", "HTTP/1.1 200 OK$page", "HTTP/1.1 404 Not Found$page") {
+for my $raw ("HTTP/1.1 201 Created\r\nContent-Le", "HTTP/1.1 201 Created$page", 'HTTP/1.1 201 Created' . $page =~ s{text/html}{application/json}r, "HTTP/1.1 200 OK$page", "HTTP/1.1 404 Not Found$page") {
     my ($what) = split /\r\n/, $raw;
     $relay->does($raw);
     $lost = $service->order(4, ++$user, 1);
