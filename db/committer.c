@@ -168,7 +168,7 @@ static void on_expired(struct store_write *write)
 static enum store_status begin(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
-    enum store_status status = STORE_OK;
+    enum store_status status;
 
     if (!committer->lost)
         committer->lost = lockfile_lost(store->lockfile);
@@ -177,9 +177,7 @@ static enum store_status begin(struct store *store, struct store_error *error)
                            "%s was moved, removed or replaced: "
                            "see FILES in stockade(1) before a restart",
                            committer->lost);
-    if (!store->db)
-        status = sql_open(&store->writer, &store->db, error);
-    if (status != STORE_OK)
+    if (!store->db && (status = sql_open(&store->writer, &store->db, error)))
         return status;
     if (step_begin(store->step, "begin", 0) == STORE_FAIL)
         return failure_set(error, STORE_BUSY, "the begin failed on purpose");

@@ -93,9 +93,10 @@ static enum store_verdict on_other_step(void *ctx,
     while (waits == 0 && !atomic_load(&f->heard)) {
         store_nodes_glance();
         assert_ok(sql_first(
-            sql_query(f->rig.reader->db,
-                      "SELECT COUNT(*) FROM information_schema.INNODB_TRX "
-                      "WHERE trx_state = 'LOCK WAIT'"),
+            sql_query(
+                f->rig.reader->db,
+                "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS "
+                "WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'"),
             &waits));
     }
     return STORE_GO;

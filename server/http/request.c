@@ -175,9 +175,7 @@ bool suspend_withdraw(struct request *request)
 
 static void order_done(struct order *order)
 {
-    struct request *request = order->owner;
-
-    loop_post(request);
+    loop_post(order->owner);
 }
 
 void suspend_for_order(struct request *request, request_answer *answer)
