@@ -412,8 +412,7 @@ static bool follow(struct way *way, const struct dlock_command *command,
 }
 
 /* The end of a command that is not redirected. A failure, and some replies, say that
- * the map is out of date; and one that a script broke off when a key that it had
- * deleted was looked for elsewhere. */
+ * the map is out of date. */
 static enum dlock_status judge(struct dlock_cluster *cluster,
                                enum dlock_status status,
                                const struct dlock_reply *reply)
@@ -421,10 +420,6 @@ static enum dlock_status judge(struct dlock_cluster *cluster,
     cluster->is_stale |= status != DLOCK_OK ||
                          dlock_call_is_error(reply, "CLUSTERDOWN") ||
                          dlock_call_is_elsewhere(reply);
-    if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR &&
-        strstr(reply->string, "non local key") != NULL)
-        return dlock_error_set(DLOCK_UNKNOWN,
-                               "the lock's slot moved meanwhile");
     return status;
 }
 

@@ -164,6 +164,28 @@ UNIT_TEST_OF(NO_FIXTURE, the_node_that_tells_hangs)
     wakes_up_elsewhere(true);
 }
 
+/* The script has freed the lock, and thrown out the last of the waiters, when it looks for
+ * a key that the slot no longer has: it was not without effect. */
+UNIT_TEST_OF(NO_FIXTURE, a_release_is_broken_off)
+{
+    unsigned from = redis_cluster_owner(cluster, "k");
+    unsigned to = redis_cluster_next(cluster, from);
+    struct lock_single party =
+        lock_single_open_by("fenced", PATIENCE_MS, TIMEOUT_MS);
+
+    take_and_give(&party, "k");
+    assert_ok(lock_single_take(&party, 0));
+    redis_server_tell(cluster->nodes[from], "ZADD {k}:dlock-waiters 1 dead");
+    redis_cluster_move_begin(cluster, "k", from, to);
+    assert_int_equal(lock_single_give(&party), DLOCK_UNKNOWN);
+    redis_cluster_move_key(
+        cluster, text_of("{k}:dlock-done:%s", party.grant.owner), from, to);
+    redis_cluster_move_key(cluster, "{k}:dlock-fence", from, to);
+    redis_cluster_move_end(cluster, "k", from, to);
+    assert_ok(lock_single_give(&party));
+    take_and_give(&party, "k");
+}
+
 UNIT_TEST_OF(NO_FIXTURE, what_is_said_of_all)
 {
     struct dlock_values *values;
