@@ -235,10 +235,11 @@ TEST(a_node_goes_and_comes_back)
     struct lock_single party;
     struct note note = {.n = 0};
     const char *name = "other";
+    size_t n;
 
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
         name = text_of("other:%d", i);
-    party = lock_single_open_by("fenced", 0, TIMEOUT_MS);
+    party = lock_single_open_by("redisson", 0, TIMEOUT_MS);
     assert_ok(lock_single_take(&party, 0));
     assert_ok(lock_single_give(&party));
     redis_server_kill(cluster->nodes[gone]);
@@ -251,6 +252,8 @@ TEST(a_node_goes_and_comes_back)
     redis_server_restart(cluster->nodes[gone]);
     assert_ok(note_await(&note));
     assert_ok(dlock_release(party.session, &note.grant, NULL));
+    /* All nodes are known again, because all have to be asked. */
+    assert_ok(dlock_inspect_waiters(party.session, "k", NULL, 0, &n, NULL));
 }
 
 /* A node that has the slots no more and does not say MOVED: a server of a hosted
@@ -452,11 +455,20 @@ TEST(who_comes_in_between_waits)
     struct lock_single patient =
         lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
     struct note note = {.n = 0};
+    uint64_t began_ms;
 
     redis_cluster_move_begin(cluster, "between", from, to);
     assert_int_equal(lock_single_take_name(&hasty, "between", 0),
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
+    redis_server_tell(cluster->nodes[to], "CONFIG RESETSTAT");
+    assert_ok(note_begin(patient.session, "between", PATIENCE_MS, &note));
+    redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
+    began_ms = lock_rig_now_ms();
+    dlock_cancel(patient.session);
+    assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS / 2);
+    note = (struct note){.n = 0};
     redis_server_tell(cluster->nodes[to], "CONFIG RESETSTAT");
     assert_ok(note_begin(patient.session, "between", 0, &note));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");

@@ -110,13 +110,31 @@ LOCK_TEST(test_dead_waiters_cost_one_info)
     assert_int_equal(calls("publish"), 3);
 }
 
+/* Behind the first look a third of them leaves. */
+static enum dlock_verdict leave(void *ctx, const struct dlock_step *step)
+{
+    bool *leaves = ctx;
+
+    if (*leaves && strcmp(step->name, "eval-waiters") == 0 &&
+        step->phase == DLOCK_AFTER) {
+        lock_rig_tell("ZREMRANGEBYRANK {k}:dlock-queue 200 -1");
+        *leaves = false;
+    }
+    return DLOCK_GO;
+}
+
 /* They are told in many looks, each of which asks only for its own. */
 LOCK_TEST(test_a_long_line_is_counted_once)
 {
     enum { MANY = 300 };
-    struct lock_single single = lock_single_open("fair");
+    static bool leaves;
     struct dlock_waiting waiters[MANY];
+    struct lock_single single;
     size_t n;
+
+    rig.on_step = leave;
+    rig.hooks_ctx = &leaves;
+    single = lock_single_open("fair");
 
     lock_rig_tell("EVAL \"for i = 1, 300 do "
                   "redis.call('zadd', KEYS[1], i, 'w' .. i) "
@@ -127,6 +145,10 @@ LOCK_TEST(test_a_long_line_is_counted_once)
                                     &single.error));
     assert_int_equal(n, MANY);
     assert_in_range(calls("zscore"), MANY, 4 * MANY);
+    leaves = true;
+    assert_ok(dlock_inspect_waiters(single.session, "k", waiters, MANY, &n,
+                                    &single.error));
+    assert_int_equal(n, 200);
 }
 
 /* How many renewals were on their way at once. */
@@ -201,6 +223,7 @@ LOCK_TEST(test_14_one_subscriber_for_all_waiters)
     struct dlock *other = lock_rig_client("redisson");
     struct dlock_session *holder = lock_rig_session(other);
     struct dlock_grant grant;
+    size_t n = 0;
 
     for (int i = 0; i < WAITERS_N; i++) {
         const char *name = text_of("name:%d", i);
@@ -210,6 +233,9 @@ LOCK_TEST(test_14_one_subscriber_for_all_waiters)
     }
     step_log_await(&rig.log, "subscribe", WAITERS_N);
     assert_int_equal(connections("pubsub"), 1);
+    /* They have no names, so there is nothing to be filled. */
+    assert_ok(dlock_inspect_waiters(holder, "name:0", NULL, 0, &n, NULL));
+    assert_int_equal(n, 1);
 }
 
 /* Dice are for pauses; who gets an answer has none. */

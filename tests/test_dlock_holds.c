@@ -73,6 +73,9 @@ static const struct lock_story stories[] = {
      "a takes 60000; DEL k -> 1; fail eval-release after always; "
      "a gives -> unknown; fail eval-release after 0; b takes; "
      "fail eval-acquire after 1; a tries other -> busy; a gives -> lost"},
+    {"and for longer than its caller goes on", "fenced",
+     "commands 20000; a takes; a gives; "
+     "PTTL {k}:dlock-done:$a -> 200000..220000"},
     {"a renewal does not overtake who comes in again", "fenced",
      "watchdog lease; a takes outer; shut eval-acquire before; & a takes "
      "inner; "

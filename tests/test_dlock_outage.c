@@ -175,12 +175,16 @@ static const struct lock_story stories[] = {
      "DEL k; a takes 2000 wait=long; a has left=1..2000"},
     {"who was told no after a lost answer leaves nothing behind", "redisson",
      "a takes; fail eval-acquire after 3; b takes wait=timeout -> timeout; "
-     "steps eval-withdraw 1; a gives"},
+     "await eval-withdraw 1; steps eval-withdraw 1; a gives"},
     /* The answer is that of the second copy: the first may still come, when b has given
      * back, and lock for somebody who was told no. */
     {"a no to a copy is taken back as well", "redisson fair fenced",
      "b takes; forget; fail eval-acquire after 1; a takes -> busy; "
      "steps eval-acquire 2; steps eval-withdraw 1; b gives; probe"},
+    {"what may have worked stays uncertain when the server has gone", "fenced",
+     "commands timeout; a takes 60000; fail eval-release after always; "
+     "& a gives -> unknown; await eval-release 3; server kill; join; "
+     "server restart"},
     /* It may pass, or be put right, within the wait. */
     {"what a server refuses for is outlasted", "fenced",
      "SET k 1; & a takes wait=60000; await eval-acquire 3; DEL k; join; "

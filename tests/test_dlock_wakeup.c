@@ -355,6 +355,12 @@ static const struct lock_story stories[] = {
     {"the holder dies, nobody publishes: the lease has to do it", "redisson",
      "clock; a takes 2000; forget; b takes wait=long; took 1995..prompt; "
      "steps eval-acquire 3..5"},
+    {"and if little of it is left", "redisson",
+     "a takes 90; clock; b takes wait=long; took 0..prompt; b gives"},
+    {"nobody waits for the name any more: it is not subscribed to", "redisson",
+     "a takes long; b begins wait=long; await subscribe 1; b cancels; "
+     "b ends -> timeout; until EVAL \"return redis.call('pubsub', 'numsub', "
+     "KEYS[1])[2]\" 1 {k}:dlock-freed -> 0"},
     /* Without one, it looks by itself now and then. */
     {"the subscriber's connection breaks", "redisson",
      "a takes long; forget; & b takes wait=long; await eval-acquire 2; "

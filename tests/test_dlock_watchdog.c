@@ -104,6 +104,9 @@ static const struct lock_story stories[] = {
     {"a renewal keeps the longer lease", "redisson",
      "watchdog lease; a takes outer 60000; a takes inner; await eval-renew 2; "
      "PTTL k -> 50000..60000"},
+    {"and the holder counts on it", "redisson",
+     "watchdog lease; a takes; a extends 60000; more eval-renew 2; "
+     "a has left=50000..60000; a gives"},
     {"the watchdog renews", "redisson reentrant fair",
      "watchdog lease; a takes; b takes wait=lease+500 -> timeout; "
      "a has left=1..lease; a gives"},

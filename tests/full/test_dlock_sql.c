@@ -3,6 +3,9 @@
  * what a caller is told when the server is away. That holders exclude each other, and
  * die, is in conform-all.t (X2 and C).
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "tests/support/deaf_server.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
@@ -58,8 +61,8 @@ static void fail_next(const char *error)
     mariadb_server_do(sql, sql_text);
 }
 
-/* A statement that was rolled back is sent again; of one whose connection was killed
- * nobody knows. */
+/* A statement that was rolled back is sent again; of one whose connection was killed,
+ * or whose server is being stopped, nobody knows. */
 static void test_errors(void **state)
 {
     struct lock_single a = lock_single_open(*state);
@@ -70,6 +73,8 @@ static void test_errors(void **state)
     assert_ok(lock_single_take(&a, 0));
     assert_ok(lock_single_give(&a));
     fail_next("1927");
+    assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
+    fail_next("1053");
     assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
 }
 
@@ -119,6 +124,23 @@ static void test_server_without_autocommit(void **state)
     assert_ok(taken);
     assert_int_equal(refused, DLOCK_BUSY);
     assert_ok(lock_pair_give(&pair, 0));
+}
+
+/* A program that the holder executes would keep the lock for it. */
+static void test_nobody_inherits_it(void **state)
+{
+    struct lock_single a = lock_single_open(*state);
+    unsigned sockets_n = 0;
+    struct stat kind;
+
+    assert_ok(lock_single_take(&a, 0));
+    for (int fd = 0; fd < 256; fd++)
+        if (fstat(fd, &kind) == 0 && S_ISSOCK(kind.st_mode)) {
+            assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+            sockets_n++;
+        }
+    assert_true(sockets_n > 0);
+    assert_ok(lock_single_give(&a));
 }
 
 /* The first delete finds another one's row: nothing, as if it had been killed. */
@@ -247,7 +269,8 @@ UNIT_TEST(test_urls)
 static const struct lock_story stories[] = {
     {"N: the row counts, and says so", "sql-table",
      "a takes outer; a takes inner holds=2; b sees holds=2 owner=a; "
-     "a gives inner; b takes -> busy; a gives outer; b takes; b gives"},
+     "a gives inner; forget; b takes -> busy; steps update 1; a gives outer; "
+     "b takes; b gives"},
     {"the same connection gets GET_LOCK twice; a session does not", "sql-row",
      "a takes; a takes again -> busy; a takes other name=other; a gives; "
      "a gives other"},
@@ -262,6 +285,8 @@ static const struct lock_story stories[] = {
      "a gives one; a gives two"},
     {"the server is killed: not sent", "sql-table recorded", KILLED("ok")},
     {"and its connections with it", "sql-row", KILLED("lost")},
+    {"it was there again before anybody asked", ALL,
+     "a takes; a gives; server kill; server restart; a takes; a gives"},
     {"locks go with the connection, and the session knows", "sql-row",
      "a takes; a has left=-1; fail is-used-lock after 1; a sees -> unknown; "
      "a has left=0; b takes wait=prompt; a takes other name=other; "
@@ -295,6 +320,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_server_without_autocommit, "sql-table"),
     LOCK_STORY_TEST(test_primary_moves, "sql-table"),
     LOCK_STORY_TEST(test_primary_moves, "sql-row"),
+    LOCK_STORY_TEST(test_nobody_inherits_it, "sql-row"),
     LOCK_STORY_TEST(test_a_killed_release_loses_nothing, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
