@@ -4,7 +4,7 @@
 #
 #     my $buyers = Hosts::Buyers->start(hosts => \@hosts, product => 1, scarce => 2);
 #     $buyers->await($host);       # until that host has sold something from now on
-#     my $told = $buyers->finish;  # Hosts::Told
+#     $buyers->finish;             # then it says what they were told
 #
 # A process for each customer. Every fourth order is for the product that is scarce, as
 # long as that is not sold out.
@@ -16,8 +16,7 @@ use warnings;
 use HttpRaw ();
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep);
 
-use Hosts::Told ();
-use Stockade    ();
+use Stockade ();
 
 my $CUSTOMERS = 12;
 my $APART_S   = 0.1;     # two orders of a customer; two tries when all have refused
@@ -54,11 +53,61 @@ sub await {
     );
 }
 
+# From then on {tries} are [time, host, key, status, id or reason]. A status that is no
+# number says that there was no answer.
 sub finish {
     my ($self) = @_;
     $_->signal('TERM') for @{ $self->{copies} };
     $_->wait for @{ $self->{copies} };
-    return Hosts::Told->new($self->{notes});
+    $self->{tries} = [map { [split / /] } split /\n/, Stockade::slurp($self->{notes})];
+    return $self;
+}
+
+# ---- what they were told ---------------------------------------------------------
+
+sub count {
+    my ($self, $status) = @_;
+    return scalar grep { $_->[3] =~ $status } @{ $self->{tries} };
+}
+
+sub acked {
+    my ($self) = @_;
+    return grep { $_->[3] eq '201' } @{ $self->{tries} };
+}
+
+# Keys of orders whose customers never heard yes or no.
+sub unknown {
+    my ($self) = @_;
+    my %last = map { $_->[2] => $_->[3] } @{ $self->{tries} };
+    return grep { $last{$_} !~ /^[24]/ } sort keys %last;
+}
+
+# The longest time without a sale by one of HOSTS, between two points of time.
+sub gap {
+    my ($self, $from, $to, @hosts) = @_;
+    my %is   = map { $_->name => 1 } @hosts;
+    my @at   = sort { $a <=> $b } grep { $_ > $from && $_ < $to } map { $_->[3] eq '201' && $is{ $_->[1] } ? $_->[0] : () } @{ $self->{tries} };
+    my $last = $from;
+    my $gap  = 0;
+    for my $at (@at, $to) {
+        $gap  = $at - $last if $at - $last > $gap;
+        $last = $at;
+    }
+    return $gap;
+}
+
+# As a file, for a person.
+sub keep {
+    my ($self, $path) = @_;
+    return Stockade::write_file($path, join '', map { "@$_\n" } @{ $self->{tries} });
+}
+
+# Statuses by how often, for a person.
+sub summary {
+    my ($self) = @_;
+    my %n;
+    $n{ $_->[3] =~ /^[45]/ ? "$_->[3] $_->[4]" : $_->[3] }++ for @{ $self->{tries} };
+    return join ', ', map { "$n{$_} $_" } sort keys %n;
 }
 
 # ---- a customer's process --------------------------------------------------------
