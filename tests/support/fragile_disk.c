@@ -23,9 +23,9 @@
 #define SYNC_NS     50000 /* a sync takes so long */
 #define DB_IS_RARER 8     /* the database is written seldom: more cuts there */
 
-/* A write; or, without data, a new size. */
+/* A write; or, without data, a new size. Their numbers rise. */
 struct change {
-    size_t offset, length;
+    size_t number, offset, length;
     uint8_t *data;
 };
 
@@ -37,8 +37,7 @@ struct inode {
     /* Not on disk, in the order they were made. */
     struct change *changes;
     size_t changes_n;
-    size_t settled; /* changes that have left the list */
-    size_t late;    /* FRAGILE_LATE_SYNC: as many when the last one began */
+    size_t late; /* FRAGILE_LATE_SYNC: the last one when the last sync began */
 };
 
 struct name {
@@ -59,6 +58,7 @@ static struct {
     pthread_mutex_t mutex;
     atomic_bool full, broken;
     bool has_wal;
+    size_t last; /* change */
     struct fragile_story story;
     struct name names[NAMES_MAX];
     struct inode *inodes;
@@ -133,7 +133,7 @@ static void inode_change(struct inode *inode, const void *data, size_t length,
         inode->changes = resized(inode->changes,
                                  (2 * inode->changes_n + 1) * sizeof(*change));
     change = &inode->changes[inode->changes_n++];
-    *change = (struct change){.offset = offset, .length = length};
+    *change = (struct change){++disk.last, offset, length, NULL};
     if (data)
         change->data = memcpy(resized(NULL, length), data, length);
 }
@@ -141,26 +141,17 @@ static void inode_change(struct inode *inode, const void *data, size_t length,
 /* All changes up to number LAST are on disk; or, if the sync FAILED, forgotten. */
 static void inode_settle(struct inode *inode, size_t last, bool failed)
 {
-    size_t n = last > inode->settled ? last - inode->settled : 0;
+    size_t n = 0;
 
-    if (n > inode->changes_n)
-        n = inode->changes_n;
-    for (size_t i = 0; i < n; i++) {
+    for (; n < inode->changes_n && inode->changes[n].number <= last; n++) {
         if (!failed)
-            apply(inode, &inode->changes[i], 100, false);
-        free(inode->changes[i].data);
+            apply(inode, &inode->changes[n], 100, false);
+        free(inode->changes[n].data);
     }
-    inode->settled += n;
     inode->changes_n -= n;
     if (inode->changes_n > 0)
         memmove(inode->changes, inode->changes + n,
                 inode->changes_n * sizeof(inode->changes[0]));
-}
-
-/* The number of its last change. */
-static size_t inode_last(const struct inode *inode)
-{
-    return inode->settled + inode->changes_n;
 }
 
 static void inode_free(struct inode *inode)
@@ -197,24 +188,18 @@ static struct inode image_of(const struct inode *inode)
     return image;
 }
 
-static void write_image(const struct inode *image, const char *path)
-{
-    FILE *file = fopen(path, "we");
-    size_t written = 0;
-
-    if (file && image->size > 0)
-        written = fwrite(image->bytes, 1, image->size, file);
-    assert(file && written == image->size);
-    (void)written;
-    fclose(file);
-}
-
 /* Writes to PATH what a power loss leaves of it. */
 static void inode_found(const struct inode *inode, const char *path)
 {
     struct inode image = image_of(inode);
+    FILE *file = fopen(path, "we");
+    size_t written = 0;
 
-    write_image(&image, path);
+    if (file && image.size > 0)
+        written = fwrite(image.bytes, 1, image.size, file);
+    assert(file && written == image.size);
+    (void)written;
+    fclose(file);
     free(image.bytes);
 }
 
@@ -331,24 +316,16 @@ static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
 /* What a sync that begins now brings to disk: up to which change of *INODE. */
 static size_t sync_begins(const struct fragile_file *self, struct inode **inode)
 {
-    struct inode *own = self->inode;
     enum fragile_lie lie = disk.options.lie;
-    size_t last = inode_last(own);
+    size_t late = self->inode->late;
 
-    *inode = own;
-    if (lie == FRAGILE_NO_SYNC)
+    self->inode->late = disk.last;
+    *inode = lie == FRAGILE_WRONG_FILE && self->is_log ? disk.names[0].now
+                                                       : self->inode;
+    if (lie == FRAGILE_NO_SYNC ||
+        (lie == FRAGILE_NO_CHECKPOINT && self->is_db && disk.has_wal))
         return 0;
-    if (lie == FRAGILE_NO_CHECKPOINT && self->is_db && disk.has_wal)
-        return 0;
-    if (lie == FRAGILE_LATE_SYNC) {
-        last = own->late;
-        own->late = inode_last(own);
-    }
-    if (lie == FRAGILE_WRONG_FILE && self->is_log) {
-        *inode = disk.names[0].now;
-        last = inode_last(*inode);
-    }
-    return last;
+    return lie == FRAGILE_LATE_SYNC ? late : disk.last;
 }
 
 static int x_sync(sqlite3_file *file, int flags)
