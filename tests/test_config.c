@@ -86,6 +86,8 @@ UNIT_TEST(flag_beats_environment_beats_file)
     assert_int_equal(config.lock_wait_ms, 5);
     unsetenv("STOCKADE_THINK_MS");
     unsetenv("STOCKADE_LOCK_WAIT_MS");
+    /* A value that is overridden need not be right. */
+    assert_int_equal(load_file("workers = 300\n", "--workers=4"), 0);
 }
 
 UNIT_TEST(comments_end_a_line_of_the_file)
