@@ -64,6 +64,7 @@ like $out, qr/With the fix: expected none, sold 2; found none, sold 1$/m, 'and w
 ($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/ c(?=\nsold)//r));
 is $status, 1, 'nothing broke, but not all are done: exit 1';
 like $out, qr/With the fix: .*, sold 1, not all are done$/m, 'and that is why';
+is + (lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/^says +\Klock-timeout/sold-out/mr)))[0], 1, 'nor was anybody told what was told of';
 ($status, $out, $err) = lab('run', '--file', file('52-dies-twice.txt', $OWN =~ s/b! c L/b! aw L/r));
 is $status, 2, 'a move that there is not: exit 2';
 like $err, qr/lab run 52, fix: move 8: .*/, 'and which';
@@ -113,6 +114,7 @@ my @wrong = (
     [[qr/\z/, 'measure us 0 1'],                    qr/:15: measure takes refused, .*, and from where to where/, $REAL],
     [[qr/\z/, "measure refused 0 1\nstory a"],      qr/: measure is of a crowd: no story$/, $REAL],
     [[qr/\z/, 'c --workers 1'],                     qr/:15: there is no 'c' with real instances$/, $REAL],
+    [[qr/^sold.*/m, 'sold 1x'],                     qr/:\d+: sold takes 0 to 1000000$/],
     [[qr/\z/, 'sold many'],                         qr/:15: sold takes 0 to 1000000$/, $REAL],
 );
 for my $case (@wrong) {

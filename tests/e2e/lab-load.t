@@ -59,10 +59,13 @@ my $fast = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/19-fail-fast.
 Stockade::write_file("$own/19-all-served.txt", $fast =~ s/^measure +refused \K0.5 1$/0 0/mr);
 ($status, $json) = lab(['--json', '--file', "$own/19-all-served.txt"]);
 is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}], [1, ''], 'nor is a bound that was not kept';
+Stockade::write_file("$own/19-all-refused.txt", $fast =~ s/^measure +refused \K0.5 1$/1.1 2/mr);
+($status, $json) = lab(['--json', '--file', "$own/19-all-refused.txt"]);
+ok !JSON::PP->new->decode($json)->{bug}{as_told}, 'nor one that was not reached';
 $wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/04w-wild-exception.txt");
-Stockade::write_file("$own/04w-half.txt", $wild =~ s/(\[fix\].*)naive-select/$1naive-insert/sr);
+Stockade::write_file("$own/04w-half.txt", $wild =~ s/(\[fix\].*)naive-select/$1naive-insert/sr =~ s/^sold +\K3$/2/mr);
 ($status, $json) = lab(['--json', '--file', "$own/04w-half.txt"]);
-is_deeply(JSON::PP->new->decode($json)->{fix}{faults}, ['ledger'], 'a unit that was taken for an order that failed is missed');
+is_deeply([@{ JSON::PP->new->decode($json)->{fix} }{qw(faults as_told)}], [['ledger'], JSON::PP::false], 'a unit that was taken for an order that failed is missed');
 
 # ---- what cannot be run -------------------------------------------------------------
 

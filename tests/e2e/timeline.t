@@ -171,6 +171,8 @@ like +(run('replay', '--zh', "$dir/live1.jsonl"))[1], qr/^结论：还没有人�
 ($first, my @rest) = Stockade::slurp("$dir/played.jsonl") =~ /^.*\n/mg;
 Stockade::write_file("$dir/later.jsonl", join '', $first =~ s/(?<=T)00(?=:00:00)/01/r, @rest);
 my ($both) = (run('replay', map { "$dir/$_.jsonl" } qw(later played)))[1];
+run('replay', '--save', "$dir/fine.jsonl", 'token-lua', 'a');
+is +(run('replay', map { "$dir/$_.jsonl" } @$_))[0], 1, "@$_: what broke in one of two broke" for [qw(fine played)], [qw(played fine)];
 my @ms = $both =~ /^\S* +(\d+) /mg;
 is_deeply \@ms, [sort { $a <=> $b } @ms], 'of two timelines that which begins later comes later';
 cmp_ok $ms[-1], '>=', 3_600_000, 'by as much';

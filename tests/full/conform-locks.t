@@ -57,7 +57,7 @@ my $dying = Stockade::Child->spawn(
     stderr  => '/dev/null',
 );
 my $shut_down = sub { system("redis-cli -s $_ shutdown nosave 2>/dev/null") for glob "$where/stockade-locks-*/lab-*/node0.redis" };
-ok Stockade::eventually(100, sub { $shut_down->(); sleep 1; return -s "$where/said" }), 'its servers die as they come';
+ok Stockade::eventually(100, sub { $shut_down->(); return -s "$where/said" }), 'its servers die as they come';
 is $dying->wait(60 * $Stockade::SLOW), 1, 'not as expected';
 my $said = Stockade::slurp("$where/said");
 like $said, qr/^\w+ +\?!? .*\n.*its server does not answer/m, 'a check was broken off by that';
@@ -82,6 +82,18 @@ for my $lock (qw(token-lua redisson)) {
     };
     ok Stockade::eventually(200, $stop), "$lock: measured, its servers stand still";
     is $late->wait(60 * $Stockade::SLOW), 0, 'all as expected' or diag Stockade::slurp("$where/late");
+}
+
+# Wrong in a way in which none of the house is.
+my $renews = Stockade::slurp("$Stockade::ROOT/lock/textbook/token-lua.lock") =~ s/^(?=claim)/renewed  watchdog\n/mr
+    =~ s/^renew\n.*?(?=^release)/renew\n    PEXPIRE \$name \$lease -> 1 done, else lost\n\n/msr;
+my $frees = Stockade::slurp("$Stockade::ROOT/lock/textbook/reentrant.lock") =~ s/^        local left = .*\z/        redis.call('del', KEYS[1])\n        return tonumber(ARGV[2])\n/msr;
+for my $case (
+    ['renews', $renews, qr/^C  ✘ .*\n +a holder was stopped and overtaken and goes on/m],
+    ['frees',  $frees,  qr/^N  ✘ .*\n +taken twice, free after one release/m])
+{
+    my ($what, $text, $mark) = @$case;
+    like Stockade::run([qw(lab locks --lock), Stockade::write_file("$where/$what.lock", $text)])->{out}, $mark, "one that $what another's";
 }
 
 my $given = Stockade::Redis->start;
