@@ -220,8 +220,7 @@ static void show(const struct experiment *experiment, unsigned look)
              text[EXPERIMENT_TITLE], text[EXPERIMENT_SYMPTOM]);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (text[EXPERIMENT_SEE + i])
-            draw_part(stdout, look, parts[i], text[EXPERIMENT_SEE + i]);
-    putchar('\n');
+            draw_paragraph(stdout, look, parts[i], text[EXPERIMENT_SEE + i]);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];
 

@@ -56,17 +56,12 @@ void draw_title(FILE *out, unsigned look, const char *id, const char *title)
             tint(look, PLAIN));
 }
 
-void draw_part(FILE *out, unsigned look, const char *label, const char *text)
+void draw_paragraph(FILE *out, unsigned look, const char *label,
+                    const char *text)
 {
     draw_in(out, look, DRAW_BOLD, label);
     fputc('\n', out);
     draw_text(out, 2, text);
-}
-
-void draw_paragraph(FILE *out, unsigned look, const char *label,
-                    const char *text)
-{
-    draw_part(out, look, label, text);
     fputc('\n', out);
 }
 

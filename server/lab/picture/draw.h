@@ -41,9 +41,7 @@ void draw_in(FILE *out, unsigned look, const char *colour, const char *text);
 /* "08 Longer than the lease", in bold. */
 void draw_title(FILE *out, unsigned look, const char *id, const char *title);
 
-/* A TEXT in a paragraph under its LABEL, which is English. */
-void draw_part(FILE *out, unsigned look, const char *label, const char *text);
-/* The same, and an empty line. */
+/* A TEXT in a paragraph under its LABEL, which is English; and an empty line. */
 void draw_paragraph(FILE *out, unsigned look, const char *label,
                     const char *text);
 
