@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "lock/redis/command.h"
+#include "server/base/app.h"
 #include "server/lab/explore/search.h"
 #include "server/lab/stage/turns.h"
 #include "tests/support/stage_scene.h"
@@ -23,6 +24,7 @@ enum plant {
     RELEASE_WAKES_NOBODY,
     RELEASE_OF_ANOTHERS, /* it sets the lease of who has the lock */
     RELEASE_SAYS_LOST,
+    HOLDER_WAITS, /* who comes in again is told to wait for itself */
     TOKEN_STAYS,
     FLOOR_FORGOTTEN,  /* a server that lost its counter begins at 1 */
     DEAD_STAY,        /* at the front of a fair lock's queue */
@@ -33,6 +35,9 @@ enum plant {
     KEY_FORGOTTEN,
     LIMIT_TOO_EARLY, /* who may buy two hears that it may not, by the first */
     TIRED,           /* a process that has said no often says yes instead */
+    RESTLESS,        /* whoever has ordered looks at the stock for ever */
+    PATIENT,         /* whoever waits for a lock does so for a minute */
+    STUCK,           /* user 2 waits for nobody when it has ordered */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -66,6 +71,8 @@ static const struct {
      "redis.call('pexpire', lock, 60000)"},
     {RELEASE_SAYS_LOST, "eval-release",
      "redis.call('hexists', lock, owner) == 0", "true"},
+    {HOLDER_WAITS, "eval-acquire",
+     "redis.call('hexists', KEYS[1], ARGV[1]) == 0", "true"},
     {TOKEN_STAYS, "eval-acquire", "tonumber(ARGV[5])) + 1",
      "tonumber(ARGV[5]))"},
     {FLOOR_FORGOTTEN, "eval-acquire", "tonumber(ARGV[5])) + 1", "0) + 1"},
@@ -145,11 +152,15 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 {
     static bool was_sold_out; /* in an order before, of this actor */
     struct order *order = task->owner;
+    int64_t stock;
+    sem_t nobody;
 
     if (turns_own_lane()->orders_n == 1)
         was_sold_out = false;
     if (planted == KEY_FORGOTTEN)
         order->record.key[0] = '\0';
+    if (planted == PATIENT)
+        ((struct config *)worker->app->config)->lock_wait_ms = 60000;
     if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
         order_set_outcome(order, ORDER_SOLD_OUT, "");
         order_end(order, order->submitted_us);
@@ -157,6 +168,52 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
     }
     __real_one_by_one_run(task, worker);
     was_sold_out = order->outcome == ORDER_SOLD_OUT;
+    while (planted == RESTLESS && !turns_ending())
+        (void)store_naive_select(worker->reader, &order->record, &stock, NULL);
+    (void)sem_init(&nobody, 0, 0);
+    if (planted == STUCK && order->record.user_id == 2 && !turns_ending())
+        (void)sem_wait(&nobody);
+}
+
+/* ---- what never ends ----------------------------------------------------- */
+
+/* The number of moves behind which SCHEDULE, played over and over, has broken FAULT; 0: it
+ * has not. */
+static size_t breaks_at(const char *flags, const char *schedule,
+                        enum stage_fault fault)
+{
+    const struct stage_scene scene = scene_of(flags);
+    struct stage_move moves[STAGE_MOVES_MAX];
+    struct stage *stage = open_scene(&scene);
+    size_t n = moves_of(schedule, moves), i = 0;
+    struct fail error;
+
+    while (i < STAGE_MOVES_MAX && !(stage_faults(stage) & 1u << fault) &&
+           stage_has_move(stage, moves[i % n]))
+        if (!stage_move(stage, moves[i++ % n], &error))
+            fail_msg("'%s': %s", schedule, error.text);
+    i = stage_faults(stage) & 1u << fault ? i : 0;
+    stage_close(stage);
+    return i;
+}
+
+/* No program has more than forty steps in a row, and no wait goes on when its time is over.
+ * To give back what was not paid in time helps nobody who waits for nobody. */
+UNIT_TEST(test_what_never_ends_is_told)
+{
+    planted = RESTLESS;
+    assert_int_equal(
+        breaks_at("none --deduct guarded --buyers 1", "a", STAGE_FAILED), 41);
+    assert_int_equal(breaks_at("none --deduct guarded", "a a b", STAGE_FAILED),
+                     0);
+    planted = PATIENT;
+    assert_int_equal(breaks_at("fenced --deduct guarded --wait-ms 1000",
+                               "a a b b b b b b+ b", STAGE_FAILED),
+                     9);
+    planted = STUCK;
+    assert_int_equal(breaks_at("none --deduct guarded --pay-within 1", "a H b",
+                               STAGE_DEADLOCK),
+                     3);
 }
 
 /* ---- what is found ------------------------------------------------------ */
@@ -221,6 +278,10 @@ static const struct {
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, "redisson", &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, "redisson", &short_ones},
     {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, "redisson", &short_ones},
+    {HOLDER_WAITS, STAGE_ASLEEP,
+     "fenced --deduct guarded --buyers 1 --programs lock-nested", &short_ones},
+    {HOLDER_WAITS, STAGE_ASLEEP,
+     "fair --deduct guarded --buyers 1 --programs lock-nested", &short_ones},
     {TOKEN_STAYS, STAGE_TOKEN, "fenced --deduct guarded --programs lock,lock",
      &short_ones},
     {FLOOR_FORGOTTEN, STAGE_TOKEN, "fenced", &forgotten},

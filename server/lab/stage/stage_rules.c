@@ -15,6 +15,7 @@ enum {
     BEAT_US =
         2000000, /* fair_queue.lua: who was not heard of for longer loses its place */
     WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
+    MAX_HOLD_MS = 60000,          /* actor.c: the same */
 };
 
 static bool promises(const struct stage *stage, int property)
@@ -186,18 +187,22 @@ static bool is_lease_wrong(struct stage *stage, const char *name,
            (for_us != 0 && lock->ends_us > now_us + for_us + ROUNDING_US);
 }
 
-/* Its watchdog will not look at its lock before that has ended. */
+/* Its watchdog will not look at its lock before that has ended. A lock that was held for too
+ * long is not renewed. */
 static bool is_slept_over(const struct actor *actor,
                           const struct stage_lock *lock)
 {
     const struct stage *stage = actor->stage;
     const struct page_thread *watchdog = stage_threads(actor).keeper;
+    int64_t most_ms = stage->scene.max_hold_ms;
 
+    most_ms = most_ms > 0 ? most_ms : MAX_HOLD_MS;
     return promises(stage, PROPERTY_L) && stage->scene.lease_ms == 0 &&
+           stage_now_us(stage) < WORLD_BEGINS_US + 1000 * (uint64_t)most_ms &&
            !actor->lane->has_extended && lock->has_key &&
            lock->holder == actor && page_believes(actor->lane, lock->name) &&
            watchdog && watchdog->wait == PAGE_TIMED &&
-           watchdog->until_us > lock->ends_us;
+           watchdog->until_us >= lock->ends_us;
 }
 
 /* Leases on several servers, or elsewhere than in Redis, are not compared. A watchdog whose

@@ -391,24 +391,23 @@ static bool has_failed(struct stage *stage)
     return false;
 }
 
-/* Order by order, a wait whose time was over goes on. */
-static bool waits_on(const struct stage *stage)
+/* Order by order, it sleeps for longer than it may wait for its lock. */
+static bool oversleeps(const struct actor *actor)
 {
-    const struct actor *mover = stage->mover;
+    const struct stage *stage = actor->stage;
+    const struct page_thread *thread = stage_main_thread(actor);
     uint64_t most_us = 1000 * (uint64_t)stage->scene.wait_ms;
 
-    return mover && stage->kind == '+' && !stage->unfaithful &&
-           !stage->scene.batched && stage_is_playing(mover) &&
-           mover->lane->wants[0] != '\0' &&
-           (stage_main_thread(mover)->wait == PAGE_SLEEP ||
-            stage_main_thread(mover)->wait == PAGE_TIMED) &&
-           stage_now_us(stage) >= mover->lane->wished_us + most_us;
+    return !stage->unfaithful && !stage->scene.batched &&
+           stage_is_playing(actor) && actor->lane->wants[0] != '\0' &&
+           (thread->wait == PAGE_SLEEP || thread->wait == PAGE_TIMED) &&
+           thread->until_us > actor->lane->wished_us + most_us;
 }
 
 /* An actor goes on and on, though nothing disturbs it: no program has so many steps. */
 static bool has_no_end(struct stage *stage)
 {
-    return stage->run_n > STAGE_RUN_MAX || waits_on(stage);
+    return stage->run_n > STAGE_RUN_MAX;
 }
 
 static bool is_left_for_ever(struct stage *stage)
@@ -457,6 +456,7 @@ static const struct rule {
     {STAGE_REFUSED, AT_THE_END, NULL, has_refused},
     {STAGE_FAILED, AT_THE_END, has_failed, NULL},
     {STAGE_FAILED, BEFORE_THE_END, has_no_end, NULL},
+    {STAGE_FAILED, BEFORE_THE_END, NULL, oversleeps},
     {STAGE_HOLDS, AT_THE_END, NULL, has_holds_left},
     {STAGE_CHECK, AT_THE_END, NULL, breaks_a_promise},
     {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck, NULL},
