@@ -22,6 +22,8 @@ my @stories = (
         '--one-process --deduct guarded redisson', 'a a a b bw', '', 0, 1, 0],
     ['who has died is not inside beside another',
         '--deduct guarded redisson', 'a a! L b', '', 1, 0, 0],
+    ['a lock of the other product is left behind as well',
+        '--products 2 --programs order:product=2,order setnx', 'a a!', 'left-for-ever', 2, 0, 0],
     ['who dies takes those of its process along',
         '--one-process --deduct guarded set-nx-px', 'a a!', '', 1, 0, 1],
     ['a lock that counts in the session is not lengthened',

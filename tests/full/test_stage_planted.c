@@ -37,7 +37,8 @@ enum plant {
     TIRED,           /* a process that has said no often says yes instead */
     RESTLESS,        /* whoever has ordered looks at the stock for ever */
     PATIENT,         /* whoever waits for a lock does so for a minute */
-    STUCK,           /* user 2 waits for nobody when it has ordered */
+    REPLAY_REFUSED, /* an order that comes again is told that its key is another's */
+    STUCK,          /* user 2 waits for nobody when it has ordered */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -136,6 +137,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         (void)strcpy(order->record.id, first);
     if (planted == PRICE_UNTOLD)
         order->record.price_cents = 0;
+    if (planted == REPLAY_REFUSED && order->record.replayed)
+        order->record.status = STORE_KEY_REUSED;
     if (planted == LIMIT_TOO_EARLY)
         order->record.status = STORE_LIMIT;
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
@@ -214,6 +217,26 @@ UNIT_TEST(test_what_never_ends_is_told)
     assert_int_equal(breaks_at("none --deduct guarded --pay-within 1", "a H b",
                                STAGE_DEADLOCK),
                      3);
+}
+
+/* Told also where there is something that might be an excuse: the token is the actor's own,
+ * another waiter is dead, the key is known. */
+UNIT_TEST(test_what_is_no_excuse)
+{
+    planted = TOKEN_STAYS;
+    assert_int_equal(breaks_at("fenced --deduct guarded --buyers 1 --stock 2 "
+                               "--programs order-twice",
+                               "a", STAGE_TOKEN),
+                     6);
+    planted = RELEASE_WAKES_NOBODY;
+    assert_int_equal(breaks_at("redisson --deduct guarded --buyers 3",
+                               "a c c c c! b b b b a a", STAGE_ASLEEP),
+                     11);
+    planted = REPLAY_REFUSED;
+    assert_int_equal(breaks_at("none --deduct guarded --buyers 1 --stock 2 "
+                               "--programs order-twice:key=k",
+                               "a", STAGE_REFUSED),
+                     2);
 }
 
 /* ---- what is found ------------------------------------------------------ */
