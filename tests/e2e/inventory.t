@@ -224,6 +224,23 @@ like HttpRaw::read_replies($only, 1)->{replies}[0]{body}, qr/may have been order
 like $service->log, qr/msg=unknown-order key=last/, 'as its log does';
 kill 'CONT', $one->pid;
 
+# A service that stands still is not asked for more than it may have under way; the others wait here.
+$service = order_service([$one], '--lock-wait-ms', 60_000);
+ready_are($service, 1);
+$one->product(77, 300);
+stand_still($one);
+my $its   = sprintf '%04X', $one->port;
+my $asked = sub { scalar grep { /^\s*\d+: \S+ \S+:$its 01 / } split /\n/, Stockade::slurp('/proc/net/tcp') };
+my @crowd = map { HttpRaw::connect_to($service->port) } 1 .. 300;
+HttpRaw::put($crowd[$_], HttpRaw::order_bytes(2000 + $_, "crowd-$_", 77)) for 0 .. 298;
+ok Stockade::eventually(20, sub { $service->metric('stockade_orders_waiting') == 299 && $asked->() >= 256 }), 'most are asked for' or diag $asked->();
+HttpRaw::put($crowd[299], HttpRaw::order_bytes(2999, 'crowd-299', 77));
+Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 300 });
+cmp_ok $asked->(), '<', 280, 'but not all: the looks whether it is ready, and no more';
+kill 'CONT', $one->pid;
+is scalar(grep { HttpRaw::status_of($_) == 201 } @crowd), 300, 'all are sold at last';
+is $service->stop, 0, 'ends';
+
 # ---- no inventory service can sell ----------------------------------------------
 
 # Not ready from the moment that an order failed, until one of them would sell.
