@@ -7,7 +7,7 @@
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
 
-/* Nobody expects it; and without a server nothing is sent that could come late. */
+/* Nobody expects it, and it is asked twice; and without a server nothing is sent that could come late. */
 UNIT_TEST(test_broken_testbed_is_no_verdict)
 {
     struct expected row = *expected_of("redisson");
@@ -22,6 +22,7 @@ UNIT_TEST(test_broken_testbed_is_no_verdict)
     for (size_t i = 0; i < PROPERTIES_N; i++) {
         assert_int_equal(found->results[i].verdict,
                          i == PROPERTY_D ? CONFORM_UNTESTED : CONFORM_BROKEN);
+        assert_int_equal(found->results[i].is_again, i != PROPERTY_D);
         assert_false(conform_agrees(&row, i, found->results[i].verdict));
     }
     assert_false(conform_agrees(&(struct expected){.verdicts = "?-"}, 0,

@@ -63,27 +63,6 @@ my $said = Stockade::slurp("$where/said");
 like $said, qr/^\w+ +\?!? .*\n.*its server does not answer/m, 'a check was broken off by that';
 unlike $said, qr/^\w+ +[^? ]+! /m, 'and none is blamed on the lock';
 
-# A machine on which each server stands still three times, for longer than a check waits: what
-# comes too late is asked again, with longer times, and no mark depends on it.
-for my $lock (qw(token-lua redisson)) {
-    my $late = Stockade::Child->spawn(
-        command => [Stockade::binary(), qw(lab locks --lock), $lock],
-        env     => { TMPDIR => "$where" },
-        stdout  => "$where/late",
-        stderr  => '/dev/null',
-    );
-    my (%times, %next);
-    my $stop = sub {
-        for (grep { ($times{$_} // 0) < 3 && ($next{$_} // 0) <= time } glob "$where/stockade-locks-*/lab-*/node0.redis") {
-            system("redis-cli -s $_ client pause 800 all >/dev/null 2>&1");
-            ($times{$_}, $next{$_}) = (($times{$_} // 0) + 1, time + 2);
-        }
-        return -s "$where/late";
-    };
-    ok Stockade::eventually(200, $stop), "$lock: measured, its servers stand still";
-    is $late->wait(60 * $Stockade::SLOW), 0, 'all as expected' or diag Stockade::slurp("$where/late");
-}
-
 # Wrong in a way in which none of the house is.
 my $renews = Stockade::slurp("$Stockade::ROOT/lock/textbook/token-lua.lock") =~ s/^(?=claim)/renewed  watchdog\n/mr
     =~ s/^renew\n.*?(?=^release)/renew\n    PEXPIRE \$name \$lease -> 1 done, else lost\n\n/msr;
