@@ -48,8 +48,9 @@ struct experiment_load {
     const char *flags;                    /* of all */
     const char *each[SITE_INSTANCES_MAX]; /* of one; NULL = none */
 
-    /* Without a story. */
+    /* Without a story: one of these. */
     struct buyers_crowd crowd;
+    unsigned wrk_connections; /* wrk, for two seconds */
     measure_function *measure;
     double least, most; /* its number, if it is as told */
 };

@@ -101,7 +101,7 @@ static const struct reader_key load_keys[] = {
     {KEY("buyers", reader_number, load.crowd.buyers), .most = BUYERS_MAX},
     {KEY("orders", reader_number, load.crowd.orders), .most = NUMBER_MAX},
     {KEY("within-ms", reader_number, load.crowd.within_ms), .most = NUMBER_MAX},
-    {KEY("for-ms", reader_number, load.crowd.for_ms), .most = 60000},
+    {KEY("wrk", reader_number, load.wrk_connections), .most = NUMBER_MAX},
     {KEY("lock", take_lock, scene.lock)},
     {KEY("story", take_story, schedule)},
     {KEY("flags", reader_text, load.flags)},
@@ -172,8 +172,10 @@ static bool end(struct reader *reader)
     if (!bug->scene.lock)
         return reader_fail(reader, "[bug] has no lock");
     for (int i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        if (into->plays[i].load.measure && into->plays[i].schedule)
-            return reader_fail(reader, "measure is of a crowd: no story");
+        if (into->plays[i].load.measure &&
+            (into->plays[i].schedule || into->plays[i].load.wrk_connections))
+            return reader_fail(reader,
+                               "measure is of a crowd: no story, no wrk");
     if (into->kind == &load_kind &&
         (bug->load.instances == 0 || !bug->load.flags))
         return reader_fail(reader, "[bug] has no instances, or no flags");

@@ -16,6 +16,7 @@ enum {
     FLAGS_BYTES = 512,
     HELD_MS_MAX = 1500, /* for an instance that gives its lock back */
     LOOKS_MAX = 5,      /* until one is answered */
+    TURN_MS = 10,
 };
 
 static void tell_scene(const struct experiment_play *play, char text[],
@@ -152,8 +153,8 @@ static bool begin(void)
 
 bool load_crowd(void)
 {
-    if (load.play->crowd.orders == 0 && load.play->crowd.for_ms == 0)
-        return site_fail("without orders or for-ms a crowd would not end");
+    if (load.play->crowd.orders == 0)
+        return site_fail("without orders a crowd would not end");
     if (!buyers_crowd(&load.play->crowd, load.play->instances))
         return false;
     load_tell(-1, "%zu orders: %zu sold, %zu sold out, %zu not now",
@@ -164,9 +165,8 @@ bool load_crowd(void)
 
 /* The verdict ------------------------------------------------------------------- */
 
-/* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
- * ever. A session of our own asks: it need not hold anything. */
-static bool look(bool *is_held, uint64_t *left_ms)
+/* A session of our own asks: it need not hold anything. */
+bool load_look(bool *is_held, uint64_t *left_ms)
 {
     struct dlock_options options = {.strategy = load.lock,
                                     .url = redis_proc_url(site.redis)};
@@ -191,32 +191,23 @@ static bool look(bool *is_held, uint64_t *left_ms)
     return good || site_fail("nobody knows who has the lock: %s", error.text);
 }
 
-bool load_await_free(uint64_t ms, bool *is_held, uint64_t *left_ms)
-{
-    uint64_t until_ms = clock_ms() + ms;
-
-    do {
-        if (!look(is_held, left_ms))
-            return false;
-        if (!*is_held || clock_ms() > until_ms)
-            return true;
-    } while (load_turn());
-    return false;
-}
-
 /* A lock that is left when all orders are answered. Without an end it stays; one
  * with a lease, or of an instance that is about to give it back, has a moment. */
 static bool look_for_faults(unsigned *faults)
 {
-    uint64_t left_ms;
-    bool is_held;
+    uint64_t until_ms = clock_ms() + HELD_MS_MAX, left_ms;
+    bool is_held, good;
 
-    if (!load_await_free(HELD_MS_MAX, &is_held, &left_ms))
-        return false;
-    if (is_held)
-        *faults = EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
-                                                         : STAGE_HELD);
-    return true;
+    *faults = 0;
+    while ((good = load_look(&is_held, &left_ms)) && is_held) {
+        if (clock_ms() > until_ms) {
+            *faults = EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
+                                                             : STAGE_HELD);
+            return true;
+        }
+        buyers_turn(TURN_MS);
+    }
+    return good;
 }
 
 /* The lock is looked at before the servers end, the ledger after it. One that has died says
@@ -239,7 +230,7 @@ static bool conclude(const struct experiment_play *play)
         return false;
     run->verdict.faults |=
         ledger_faults(&audit) | ledger_faults_at_the_end(&audit);
-    if (audit.orders < (int64_t)buyers_count(BUYERS_SOLD))
+    if (audit.orders < load.seen_by_wrk + (int64_t)buyers_count(BUYERS_SOLD))
         run->verdict.faults |= EXPERIMENT_FAULT(STAGE_LOST);
     run->sold = audit.sold;
     run->orders = audit.orders;
@@ -267,9 +258,10 @@ static bool run_load(const struct experiment_play *play,
     load_watch_begin();
     ran = begin();
     load.begun_us = clock_us();
-    ran = ran && (load.story ? load_story()
-                  : measure  ? measure(&load.found)
-                             : load_crowd());
+    ran = ran && (load.story                       ? load_story()
+                  : play->load.wrk_connections > 0 ? load_wrk()
+                  : measure                        ? measure(&load.found)
+                                                   : load_crowd());
     load_watch_end();
     ran = ran && conclude(play);
     if (run->out)

@@ -33,8 +33,9 @@ extern struct load {
     struct experiment_run *run;
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     struct load_lane lanes[SITE_INSTANCES_MAX];
-    double found; /* by .measure of the table */
-    size_t sold;  /* the order, from 1, whose sale is told now; 0 = none */
+    int64_t seen_by_wrk; /* orders that were confirmed */
+    double found;        /* by .measure of the table */
+    size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
 } load;
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: some, by luck */
@@ -54,6 +55,7 @@ bool load_start(unsigned who, const char *flags);
 /* ---- its parts --------------------------------------------------------------- */
 
 bool load_story(void); /* load_story.c */
+bool load_wrk(void);   /* load_wrk.c */
 
 /*
  * measure.c: the measurements of experiments about waiting and about segments, as the
@@ -103,12 +105,8 @@ bool load_watch_ends(void);
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);
 
-/* Waits for a moment, and tells which orders were answered. False: the run is to end. */
-bool load_turn(void);
-
-/* Waits until nobody has product 1's lock, by Redis, for MS at most: whether somebody has
- * it then, and for how long, UINT64_MAX = for ever. False: Redis does not say, or the run is
- * to end, and site.error why. */
-bool load_await_free(uint64_t ms, bool *is_held, uint64_t *left_ms);
+/* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
+ * ever. False: Redis does not say, and site.error why. */
+bool load_look(bool *is_held, uint64_t *left_ms);
 
 #endif

@@ -167,7 +167,7 @@ static bool was_refused(unsigned who)
     return n == 0 || buyers.orders[n - 1].outcome > BUYERS_SOLD;
 }
 
-bool load_turn(void)
+static bool turn(void)
 {
     if (!site_goes_on())
         return false;
@@ -182,7 +182,7 @@ static bool await_answers(unsigned who)
     for (size_t i = 0; i < buyers.orders_n; i++)
         while (buyers.orders[i].instance == who &&
                buyers.orders[i].outcome == BUYERS_WAITS)
-            if (!load_turn())
+            if (!turn())
                 return false;
     return true;
 }
@@ -200,7 +200,7 @@ static bool order(const struct word *word)
             continue;
         }
         while (buyers.orders[n].outcome == BUYERS_WAITS)
-            if (!load_turn())
+            if (!turn())
                 return false;
     }
     return true;
@@ -216,7 +216,7 @@ static bool await_failpoint(unsigned who)
         if (clock_ms() > until_ms)
             return site_fail("%c did not come to its failpoint",
                              'a' + (int)who);
-        if (!load_turn())
+        if (!turn())
             return false;
     }
     n = last_order(who);
@@ -240,16 +240,21 @@ static bool await_lease(void)
     uint64_t lease_ms = at ? strtoul(at + strlen("-lease-ms "), NULL, 10) : 0;
     uint64_t wait_ms =
         (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
-    uint64_t left_ms;
-    bool is_held;
+    uint64_t until_ms = clock_ms() + wait_ms, left_ms;
+    bool is_held, good;
 
-    if (!load_await_free(wait_ms, &is_held, &left_ms))
-        return false;
-    if (is_held)
-        load_tell(-1, "the lock is still held, after %" PRIu64 " ms", wait_ms);
-    else
+    while ((good = load_look(&is_held, &left_ms)) && is_held) {
+        if (clock_ms() > until_ms) {
+            load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
+                      wait_ms);
+            return true;
+        }
+        if (!turn())
+            return false;
+    }
+    if (good)
         load_tell(-1, "the lock has no holder any more, says Redis");
-    return true;
+    return good;
 }
 
 static bool play(const struct word *word)
