@@ -69,9 +69,10 @@ static _Noreturn void contend(unsigned n, const char *what)
     entered = atomic_load(&testbed.race->entered);
     overlaps = atomic_load(&testbed.race->overlaps);
     lost = entered - atomic_load(&testbed.race->counter);
-    must_in_time(overlaps == 0 && lost == 0,
-                 "%u %s, %u entries: %u found company, %u updates lost", n,
-                 what, entered, overlaps, lost);
+    /* Leases are long here: company is the lock's fault, however seldom it comes. */
+    must(overlaps == 0 && lost == 0,
+         "%u %s, %u entries: %u found company, %u updates lost", n, what,
+         entered, overlaps, lost);
     must_in_time(refused.status == DLOCK_OK,
                  "after %u entries one never got in: %s; %s", entered,
                  dlock_status_text(refused.status), refused.error.text);
