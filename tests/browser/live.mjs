@@ -208,7 +208,7 @@ test('all orders as a file', async (page) => {
   const lines = (await readFile(await file.path(), 'utf8')).split('\r\n');
   assert.match(lines[0], /^id,product_id,user_id,/);
   assert.equal(lines.filter((line) => line.startsWith('id,')).length, 1, 'one head');
-  assert.equal(lines.filter((line) => line.endsWith('"\'=cmd()"')).length, 1, 'no formula');
+  assert.equal(lines.filter((line) => line.includes(',"\'=cmd()",')).length, 1, 'no formula');
   await says(page.locator('#ledger .answer'), new RegExp(`^${(lines.length - 2).toLocaleString('en')} orders\\.$`));
   let files = 0;
   page.on('download', () => { files += 1; });

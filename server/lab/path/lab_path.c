@@ -324,7 +324,7 @@ static bool read_options(int argc, char *argv[])
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
         walk.help |= c == 'h';
         if (c == 'c')
-            walk.choice = strlen(optarg) == 1 ? optarg[0] : '?';
+            walk.choice = *(strlen(optarg) == 1 ? optarg : "?");
         if (c == '?')
             fprintf(stderr, "stockade lab path --help lists the flags\n");
         if (c == '?' || (c == 's' && !stage_options_number("seconds", optarg, 1,
