@@ -1,8 +1,8 @@
 /*
  * The committer: the one thread, with the one connection, that writes.
  *
- * What waits - orders of the source, writes of all threads - shares one transaction and
- * its fsync, the more the busier it gets (group commit). It does not wait to make a batch
+ * Orders of the source and writes of all threads share one transaction and its fsync, the
+ * more the busier it gets (group commit). The committer does not wait to make a batch
  * larger: while it commits, the next batch grows.
  *
  * Orders that are not paid in time are given back without being asked for: a look into
@@ -310,8 +310,8 @@ static void give_up(struct store *store, enum store_status status)
 }
 
 /* A COMMIT's answer was lost: was it carried out? In a cluster, or where the address is
- * another server's by now, only a yes is certain. That it can be seen does not say that it is on disk: a
- * COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time. */
+ * another server's by now, only a yes is certain. That it can be seen does not say that
+ * it is on disk: a COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time. */
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
 {

@@ -8,7 +8,7 @@
 
 #include "db/store.h"
 
-/* What is to be written: by the struct of that name, below, or by a write alone. */
+/* Verbs: each has the struct of its name, below, or is a write alone. */
 enum store_verb {
     STORE_CANCEL,
     STORE_PAY,

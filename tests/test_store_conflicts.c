@@ -442,7 +442,7 @@ UNIT_TEST_OF(struct fixture *f, an_answer_that_got_lost_is_looked_up)
     store_rig_expect_sound(&f->rig);
     if (!is_server)
         return;
-    /* Who has looked keeps nobody waiting. What is said once more is written down, too:
+    /* A look keeps nobody waiting. A yes that is said once more is written down, too:
      * only then it is on disk. */
     assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
     changes = f->other->db->changes;

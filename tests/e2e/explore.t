@@ -223,11 +223,11 @@ waitpid $pid, 0;
 is $? >> 8, 2, 'exit 2';
 
 # A disk that is full is no fault of a lock, and nothing is known of that.
-my @apart = ('unshare', '-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /dev/shm && : >/dev/shm/apart && exec "$@"', 'sh');
+my @apart = ('unshare', '-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /dev/shm && cd /dev/shm && : >apart && exec "$@"', 'sh');
 SKIP: {
     skip 'no disk of our own', 2 if system("@apart[0, 1] true 2>/dev/null") != 0;
     $pid = open3($in, $said, undef, @apart, Stockade::binary(), qw(explore --json --stages 1 --moves 9 --deduct guarded fenced));
-    my $shm = "/proc/$pid/root/dev/shm";
+    my $shm = "/proc/$pid/cwd"; # its /dev/shm, and not ours
     Stockade::eventually(20, sub { -e "$shm/apart" && glob "$shm/stockade-stage-*/node1" }) or die "no stage";
     open my $disk, '>', "$shm/full" or die "full: $!";
     syswrite $disk, q{ } x 4096 for 1 .. 256;
