@@ -47,8 +47,9 @@ typedef void dlock_done(void *ctx, struct dlock_session *session,
  *   DLOCK_MISUSE       wrong arguments, or the session is in another call or
  *                      being closed
  *   DLOCK_UNREACHABLE  no memory or thread
- * Four tries are made at a time, releases first. So while a server hangs, a call may end
- * later than dlock.h says: by a command timeout for each four tries that are due before it.
+ * Four tries are made at a time, of releases first, but two of them at the most while
+ * acquires wait. So while a server hangs, a call may end later than dlock.h says: by a
+ * command timeout for each two tries of its kind that are due before it.
  */
 enum dlock_status dlock_acquire_async(struct dlock_session *session,
                                       const char *name,

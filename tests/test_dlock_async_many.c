@@ -120,6 +120,33 @@ LOCK_TEST(test_releases_go_before_acquires)
     assert_ok(note_await(&given));
 }
 
+/* Threads are all at a release that gets no answer, and as many are ready before the
+ * acquire comes. */
+LOCK_TEST(test_releases_do_not_keep_acquires_waiting)
+{
+    enum { HELD_N = 2 * CROWD_THREADS_MAX };
+    struct dlock *client = lock_rig_client("redisson");
+    struct note given[HELD_N] = {{.n = 0}};
+    struct note tried = {.n = 0};
+
+    step_log_shut(&rig.log, "eval-release", DLOCK_BEFORE);
+    for (unsigned i = 0; i < HELD_N; i++) {
+        struct dlock_session *holder = lock_rig_session(client);
+        struct dlock_grant grant;
+
+        assert_ok(lock_rig_take(holder, text_of("held-%u", i), 0, 0, &grant));
+        assert_ok(
+            dlock_release_async(holder, &grant, note_done, &given[i], NULL));
+    }
+    step_log_await_gate(&rig.log, CROWD_THREADS_MAX);
+    assert_ok(note_begin(lock_rig_session(client), "k", 0, &tried));
+    step_log_pass(&rig.log);
+    assert_ok(note_await(&tried));
+    step_log_open(&rig.log);
+    for (unsigned i = 0; i < HELD_N; i++)
+        assert_ok(note_await(&given[i]));
+}
+
 /* A lock that nobody gets, and that is looked at once in a long time. */
 static struct dlock *to_end; /* whose waits end as a pause begins; or NULL */
 static unsigned long_ms = LOCK_RIG_LONG_MS;

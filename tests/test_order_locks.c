@@ -167,6 +167,23 @@ ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
                      order_rig_answered(sale.rig));
 }
 
+/* Nobody knows then whether another instance waits: better once too often than never. Each
+ * time that it is held a look comes, and else it would be kept for a second. */
+ORDER_RIG_TEST(a_look_that_fails_gives_the_lock_back, .stock = {100000000},
+               .shared = true, .lock_wait_ms = 30000)
+{
+    struct sale sale = {.rig = rig};
+    pthread_t seller;
+
+    step_log_fail(&order_steps, "eval-waiters", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    pthread_create(&seller, NULL, sell_until_over, &sale);
+    step_log_await_at(&order_steps, "eval-waiters", 1, DLOCK_BEFORE, 40);
+    atomic_store(&sale.over, true);
+    pthread_join(seller, NULL);
+    assert_true(
+        step_log_count_at(&order_steps, "eval-release", 1, DLOCK_BEFORE) > 20);
+}
+
 /* Another instance wants the lock while orders think under it: it gets it after them,
  * because orders that gave way each time would never be placed. */
 ORDER_RIG_TEST(who_has_not_sold_yet_gives_no_lock_away, .stock = {10},

@@ -4,8 +4,10 @@
  * whichever comes first makes it ready for the next try. So a thousand that wait need a few
  * threads, because a try takes one round trip and never waits for a holder.
  *
- * Releases are taken before acquires: they are what others wait for. One idle thread
- * watches the pauses, the others sleep until there is a job.
+ * Releases are taken before acquires, because others wait for them; but not by more than
+ * half of the threads, because those that get no answer, and are tried again, would keep
+ * all acquires waiting. One idle thread watches the pauses, the others sleep until there
+ * is a job.
  *
  * A job is its session's from its call until its callback begins. While a callback runs,
  * the session may begin its next one: so a session counts them.
@@ -65,7 +67,8 @@ struct dlock_async {
     struct job_queue telling;      /* and in their callbacks */
     unsigned jobs_n; /* of all sessions, with those in callbacks */
     unsigned threads_n;
-    unsigned idle_n;     /* of these */
+    unsigned idle_n; /* of these */
+    unsigned releasing_n;
     uint64_t watched_us; /* an idle one looks at pauses then; or never */
     bool stop;
     int fd; /* an eventfd that says that there is something done; -1 = none */
@@ -237,6 +240,7 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     bool tries = job->acquires, waits = false;
 
     async->ready_n--;
+    async->releasing_n += !job->acquires;
     (void)pthread_mutex_unlock(&async->mutex);
     dlock_error_put(
         &job->error); /* of the last try, on another thread perhaps */
@@ -263,6 +267,7 @@ static void run(struct dlock_async *async, struct dlock_job *job)
                                  job->acquires ? "acquire" : "release");
     }
     (void)pthread_mutex_lock(&async->mutex);
+    async->releasing_n -= !job->acquires;
     if (waits && (job->told || dlock_wait_ended(job->session))) {
         make_ready(async, job);
     } else if (waits) {
@@ -299,26 +304,37 @@ static void idle(struct dlock_async *async)
     async->idle_n--;
 }
 
+/* With the mutex: the job that comes next, off its queue; or NULL. */
+static struct dlock_job *take_next(struct dlock_async *async)
+{
+    struct job_queue *queue = &async->releases;
+    struct dlock_job *job;
+
+    if (TAILQ_EMPTY(queue) || (async->releasing_n >= THREADS_MAX / 2 &&
+                               !TAILQ_EMPTY(&async->acquires)))
+        queue = &async->acquires;
+    job = TAILQ_FIRST(queue);
+    if (job != NULL)
+        TAILQ_REMOVE(queue, job, link);
+    return job;
+}
+
 static void *work(void *arg)
 {
     struct dlock_async *async = arg;
     DLOCK_LOCKED(&async->mutex);
 
     for (;;) {
-        struct job_queue *queue;
         struct dlock_job *job;
 
         end_pauses(async);
-        queue =
-            TAILQ_EMPTY(&async->releases) ? &async->acquires : &async->releases;
-        job = TAILQ_FIRST(queue);
+        job = take_next(async);
         if (job == NULL && async->stop)
             return NULL;
         if (job == NULL) {
             idle(async);
             continue;
         }
-        TAILQ_REMOVE(queue, job, link);
         /* Another one is to look at the pauses meanwhile. */
         if (async->watched_us == UINT64_MAX && !TAILQ_EMPTY(&async->parked))
             (void)pthread_cond_signal(&async->work);

@@ -53,8 +53,10 @@ int lock_rig_setup(NO_STATE)
     return 0;
 }
 
+/* A test that failed may have left a gate shut. */
 static void close_all(void)
 {
+    step_log_open(&rig.log);
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         lock_rig_close(clients[i]);
 }
