@@ -43,21 +43,22 @@
 
 /* Ends the word `bought`: a product whose users' units nobody has counted. */
 #define SQL_ELSE_BY_ORDERS                                                     \
-    "ELSE (SELECT SUM(quantity) FROM orders "                                  \
-    "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "                   \
+    "ELSE IFNULL((SELECT SUM(quantity) FROM orders "                           \
+    "WHERE product_id = ?3 AND user_id = ?4 AND state = 0), 0) "               \
     "END FROM products WHERE id = ?3"
 
 /* The word `miscounted`: users whose units are not what their orders say, where a limit
  * goes by them: they may buy too many, or too few. The next sale counts what is not
- * counted. ROWS and ORDERS are the bucket of a row of purchases and of an order: in
- * another one nobody looks for the units. */
-#define SQL_MISCOUNTED(rows, orders)                                           \
-    "SELECT COUNT(*) FROM (SELECT DISTINCT product_id, user_id FROM "          \
-    "(SELECT " rows " AS bucket, product_id, user_id, units FROM purchases "   \
-    "UNION ALL SELECT " orders ", product_id, user_id, -quantity "             \
-    "FROM orders WHERE state = 0) AS u WHERE product_id IN "                   \
+ * counted. UNITS are a user's, with the bucket where they stand, and IN is the bucket of his
+ * last order: in another one nobody looks for them. */
+#define SQL_MISCOUNTED(units, in)                                              \
+    "SELECT COUNT(*) FROM (SELECT product_id, user_id FROM (" units            \
+    " UNION ALL SELECT product_id, user_id, -(" in ") AS bucket, "             \
+    "-SUM(CASE state WHEN 0 THEN quantity ELSE 0 END) AS units "               \
+    "FROM orders GROUP BY product_id, user_id) AS u WHERE product_id IN "      \
     "(SELECT id FROM products WHERE limit_per_user > 0 AND counted) "          \
-    "GROUP BY bucket, product_id, user_id HAVING SUM(units) <> 0) AS m"
+    "GROUP BY product_id, user_id "                                            \
+    "HAVING SUM(units) <> 0 OR MAX(units) > 0 AND SUM(bucket) <> 0) AS m"
 
 /* For an IN (...). */
 #define SQL_MARKS_8 "?, ?, ?, ?, ?, ?, ?, ?"
@@ -71,6 +72,7 @@
 #define SQL_WHERE_BYTES       PATH_MAX
 #define SCHEMA_APPLICATION_ID 1937006955 /* "stck": whose database it is */
 
+struct filter;
 struct sql_engine;
 struct sql;
 
@@ -88,7 +90,8 @@ struct sql_options {
      * commit has left in SQLite's rollback journal; it would be stuck before that. */
     bool writes;
     bool any_schema;  /* reader: of an older version as well, or of none */
-    bool shared;      /* writer: other processes write, too */
+    bool shared;      /* other processes write, too */
+    const struct filter *filter; /* the store's, of its database; NULL: none */
     unsigned busy_ms; /* longest wait for another process's lock */
     const atomic_bool *hurry; /* true: no such wait, and what is read has to end
                                * in SQL_HURRY_MS; NULL = never */
@@ -131,10 +134,10 @@ struct sql_words {
     /* An order by its key: oldest bucket, newest, key. See ledger/filter.h; where
      * there are no buckets, no word goes by them. */
     const char *find_key;
-    /* Units that users buy: order's number, product, user, units, limit, if within that;
-     * the same without a limit, to be given back, if they are counted; all units of
-     * a product's users, from its orders; a user's in the buckets oldest, newest,
-     * of product, user. */
+    /* Units that users buy: order's number, product, user, units, limit, units before, if
+     * within that; those to be given back, if they are counted, in the buckets oldest,
+     * newest, of product, user, units; all units of a product's users, from its orders; a
+     * user's in the buckets oldest, newest, of product, user, -1: he is in none of these. */
     const char *buy_units, *give_units, *count_units, *bought;
     const char *miscounted; /* SQL_MISCOUNTED() */
     const char *check_file; /* "ok", or the damage; NULL: the server looks */

@@ -96,6 +96,7 @@ enum store_status store_open(const struct store_options *options,
         .where = opened->where,
         .writes = true,
         .shared = options->shared || engine->far,
+        .filter = &opened->place.keys.filter,
         .busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS,
         .hurry = &opened->hurry,
         .on_wait = committer_on_wait,
@@ -200,16 +201,15 @@ enum store_status store_reader_open(struct store *store,
     const struct sql_options options = {
         .engine = store->writer.engine,
         .where = store->where,
+        .shared = store->writer.shared,
+        .filter = store->writer.filter,
         .busy_ms = store->writer.busy_ms,
         .hurry = &store->hurry,
     };
     enum store_status status = open_reader(&options, reader, error);
 
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         (*reader)->step = store->step;
-        (*reader)->filter = &store->place.keys.filter;
-        (*reader)->shared = store->writer.shared;
-    }
     return status;
 }
 

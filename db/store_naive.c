@@ -21,7 +21,7 @@ static void select_all(struct sql *db, struct store_order *order,
 {
     struct store_product product = {0};
 
-    if (orders_replay(db, NULL, order))
+    if (orders_replay(db, order))
         return;
     if (products_get(db, order->product_id, &product) == STORE_NO_PRODUCT) {
         order->status = sql_clear(db);
@@ -42,8 +42,7 @@ static void select_all(struct sql *db, struct store_order *order,
         order->status =
             product.stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
     if (order->status == STORE_OK && product.limit_per_user > 0 &&
-        purchases_read(db, NULL, order) + order->quantity >
-            product.limit_per_user)
+        purchases_read(db, order) + order->quantity > product.limit_per_user)
         order->status = STORE_LIMIT;
 }
 
@@ -122,22 +121,21 @@ static enum store_status run_insert(struct store *store,
 {
     const struct naive_write *insert = write->what;
     struct store_order *order = insert->order;
-    struct filter *filter = &store->place.keys.filter;
     struct sql *db = store->db;
     struct store_product product;
     int64_t clock_ms = 0;
 
     fence_check(db, insert->fence);
-    if (orders_replay(db, filter, order))
+    if (orders_replay(db, order))
         return order->status;
     if (products_get(db, order->product_id, &product) != STORE_OK)
         return db->status;
     if (product.limit_per_user > 0)
-        (void)purchases_take(db, filter, order, STORE_NUMBER_MAX);
+        (void)purchases_take(db, order, STORE_NUMBER_MAX);
     order->price_cents = product.price_cents;
     order->fence = fence_token(insert->fence);
     order->created_ms = now_ms();
-    filter_sold(filter, order);
+    filter_sold(&store->place.keys.filter, order);
     order->limit_per_user = product.limit_per_user;
     store->place.held |= product.pay_within_s > 0;
     if (product.pay_within_s > 0)

@@ -22,8 +22,8 @@ SELECT number, random(), 2, 0, ((random() & 0x1fffffff) << 24) | number, 1,
        100, 1, 0, 0, 1700000000000 + number, 0, lower(hex(randomblob(8)))
 FROM counter;
 
-INSERT INTO purchases (product_id, user_id, units, bucket_of_512)
-SELECT product_id, user_id, quantity, number >> 9 FROM orders;
+INSERT INTO purchases (product_id, user_id, units, bucket_of_64)
+SELECT product_id, user_id, quantity, number >> 6 FROM orders;
 
 UPDATE segments SET stock = stock - :orders WHERE product_id = 2;
 

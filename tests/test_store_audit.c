@@ -173,7 +173,7 @@ static const struct plan planted[] = {
      .want = {.undersold = 9}},
     {"duplicates",
      "DROP INDEX IF EXISTS orders_key /*! ON orders */;"
-     "DROP INDEX IF EXISTS orders_key_by_bucket /*! ON orders */;"
+     "DROP INDEX IF EXISTS orders_key_of_64 /*! ON orders */;"
      "UPDATE orders SET `key` = 'a' WHERE number IN (2, 4);"
      "UPDATE orders SET `key` = NULL WHERE number IN (3, 5)",
      .want = {.duplicates = 2}},

@@ -38,7 +38,7 @@ static const char version_2[] =
     "INSERT INTO fences VALUES ('lock:{2:1}', 7, 'o');";
 
 /* A user may buy two of product 3. User 42 has one unit in each of two buckets of
- * orders (schema_7.sql); product 4 got its limit since, and nobody has counted. */
+ * orders (schema_8.sql); product 4 got its limit since, and nobody has counted. */
 static const char version_5[] =
 #include "db/sqlite/schema.sql.inc"
 #include "db/sqlite/schema_2.sql.inc"
@@ -71,6 +71,15 @@ static const char version_6[] =
     "PRIMARY KEY (bucket, product_id, user_id)) STRICT, WITHOUT ROWID;"
     "INSERT INTO purchases VALUES (0, 3, 42, 1), (2, 3, 42, 1);"
     "PRAGMA user_version = 6;";
+
+/* After version_6: the same in smaller ones, by other names. */
+static const char version_7[] =
+    "DROP INDEX orders_bucket_key;"
+    "CREATE UNIQUE INDEX orders_key_by_bucket ON orders (number >> 9, key) "
+    "WHERE key IS NOT NULL;"
+    "ALTER TABLE purchases RENAME COLUMN bucket TO bucket_of_512;"
+    "UPDATE purchases SET bucket_of_512 = 64 WHERE bucket_of_512 = 2;"
+    "PRAGMA user_version = 7;";
 
 static void expect_stock(struct store_rig *rig, int64_t id, int64_t stock)
 {
@@ -173,6 +182,22 @@ STORE_DIR_TEST(test_version_6_knows_its_keys_and_limits)
     store_rig_sql(rig, version_5);
     store_rig_sql(rig, version_6);
     expect_keys_and_limits(rig);
+}
+
+STORE_DIR_TEST(test_version_7_knows_its_keys_and_limits)
+{
+    sqlite3 *db;
+
+    store_rig_sql(rig, version_5);
+    store_rig_sql(rig, version_6);
+    store_rig_sql(rig, version_7);
+    expect_keys_and_limits(rig);
+    db = store_rig_connect(rig, "SELECT 1");
+    assert_int_equal(store_rig_number(db,
+                                      "SELECT COUNT(*) FROM sqlite_schema "
+                                      "WHERE name = 'orders_key_by_bucket'"),
+                     0);
+    sqlite3_close(db);
 }
 
 /* A reader cannot bring it up, and says who can. */

@@ -3,7 +3,7 @@
  *
  * Each is a hash table of fingerprints with open addressing: a slot has the bucket, and
  * bits of the hash that have not chosen the slot. Two thirds are taken at most. So one
- * of some 400,000 that are not there is taken for one that may be.
+ * of some 50,000 that are not there is taken for one that may be.
  */
 #include "db/ledger/filter.h"
 
@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 uint64_t filter_key(const struct filter *filter, const char *key)
 {
     size_t left = strlen(key);
-    uint64_t hash = filter->seed ^ left, word;
+    uint64_t hash = (filter ? filter->seed : 0) ^ left, word;
 
     for (; left > 0; key += 8, left = left > 8 ? left - 8 : 0) {
         word = 0;
@@ -43,7 +43,8 @@ uint64_t filter_key(const struct filter *filter, const char *key)
 uint64_t filter_user(const struct filter *filter, int64_t product_id,
                      int64_t user_id)
 {
-    uint64_t product = mix(filter->seed ^ (uint64_t)product_id, ODD_2);
+    uint64_t seed = filter ? filter->seed : 0;
+    uint64_t product = mix(seed ^ (uint64_t)product_id, ODD_2);
 
     return mix(product ^ (uint64_t)user_id, ODD_1);
 }
@@ -52,9 +53,8 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
 
 #define BUCKETS_BITS                                                           \
     (FILTER_ORDERS_BITS - FILTER_BUCKET_BITS) /* of one filter */
-#define BUCKETS    (UINT32_C(1) << BUCKETS_BITS)
-#define TAKEN_MAX  (FILTER_SLOTS / 8 * 7)
-#define WALKED_ALL UINT32_MAX
+#define BUCKETS   (UINT32_C(1) << BUCKETS_BITS)
+#define TAKEN_MAX (FILTER_SLOTS / 8 * 7)
 
 #define GET(slot) atomic_load_explicit(&(slot), memory_order_relaxed)
 #define SET(slot, value)                                                       \
@@ -128,63 +128,71 @@ void filter_sold(struct filter *filter, struct store_order *order)
               order->key);
 }
 
-/* Goes on in the span's filter: the next bucket that may have it. */
-static bool walk(const struct filter *filter, uint64_t hash,
-                 struct filter_span *span)
+/* The newest bucket below one that may have it, in filter N; -1: there is none. */
+static int64_t newest_below(const struct filter *filter, int64_t n,
+                            uint64_t hash, int64_t below)
 {
-    uint32_t entry;
-    int64_t bucket;
+    int64_t newest = -1, bucket;
+    uint32_t entry, walked = 0;
 
-    while ((entry = GET(filter->slots[span->n][slot_of(hash, span->walked)]))) {
-        span->walked++;
-        if ((entry ^ print_of(hash)) >= BUCKETS)
-            continue;
-        bucket = span->n * BUCKETS + entry % BUCKETS;
-        span->oldest = span->newest = bucket;
-        return true;
+    while ((entry = GET(filter->slots[n][slot_of(hash, walked++)]))) {
+        bucket = n * BUCKETS + entry % BUCKETS;
+        if ((entry ^ print_of(hash)) < BUCKETS && bucket < below &&
+            bucket > newest)
+            newest = bucket;
     }
-    return false;
+    return newest;
 }
 
 bool filter_next(const struct filter *filter, uint64_t hash,
                  struct filter_span *span)
 {
     int64_t next = filter ? filter->next : 0;
+    int64_t below = span->oldest, last = next >> FILTER_ORDERS_BITS, n;
 
-    if (next == 0) {
-        bool first = span->n >= 0;
-
-        *span = (struct filter_span){.newest = INT64_MAX, .n = -1};
-        return first;
-    }
-    if (span->n > next >> FILTER_ORDERS_BITS)
-        span->n = next >> FILTER_ORDERS_BITS;
-    for (; span->n >= 0; span->n--, span->walked = 0) {
-        if (span->walked == 0 && !is_there(filter, span->n)) {
-            span->walked = WALKED_ALL;
-            span->oldest = span->n * BUCKETS;
-            span->newest = span->oldest + BUCKETS - 1;
+    if (below == 0)
+        return false;
+    *span = (struct filter_span){0, below - 1};
+    if (next == 0)
+        return true;
+    for (n = (below - 1) / BUCKETS < last ? (below - 1) / BUCKETS : last;
+         n >= 0; n--) {
+        span->oldest = n * BUCKETS;
+        if (!is_there(filter, n))
+            return true;
+        span->newest = newest_below(filter, n, hash, below);
+        if (span->newest >= 0) {
+            span->oldest = span->newest;
             return true;
         }
-        if (span->walked != WALKED_ALL && walk(filter, hash, span))
-            return true;
+        span->newest = n * BUCKETS - 1;
     }
     return false;
 }
 
-void filter_unread(const struct filter *filter, struct sql *db,
-                   struct filter_span *span)
+bool filter_first(struct sql *db, uint64_t hash, struct filter_span *span)
 {
-    int64_t seen = filter->seen, last, secret = 0;
+    const struct filter *filter = db->options.filter;
+    const struct filter_recent *recent;
+    int64_t seen, last, secret = 0;
 
     *span = FILTER_BEGIN;
-    if (filter->next == 0)
-        return;
+    if (!filter || filter->next == 0 ||
+        (!db->options.writes && !db->options.shared))
+        return filter_next(filter, hash, span);
+    if (db->options.writes) { /* the committer's thread */
+        recent = &filter->recent[hash % FILTER_RECENT];
+        if (recent->hash != hash || recent->bucket == 0)
+            return filter_next(filter, hash, span);
+        span->oldest = span->newest = recent->bucket - 1;
+        return true;
+    }
+    seen = filter->seen;
     last = filter->secret;
     sql_first(sql_query(db, SECRET_OF, seen), &secret);
     span->newest = INT64_MAX;
-    if (secret == last)
-        span->oldest = seen >> FILTER_BUCKET_BITS;
+    span->oldest = secret == last ? seen >> FILTER_BUCKET_BITS : 0;
+    return true;
 }
 
 void filter_kept(struct filter *filter, int64_t number, int64_t secret)

@@ -4,10 +4,11 @@
  *
  * An index of random keys is slow when it is large: each new key changes a page of
  * its own, anywhere. So in SQLite orders are in buckets, by their numbers, and the
- * keys of a bucket stand together (orders_key_by_bucket), as do the units of its users
- * (purchases): only the newest bucket grows, and its pages are few, because a batch
- * writes each of them. To find a key would then be a look into each bucket; a filter
- * in memory, for each million orders, says which few may have it.
+ * keys of a bucket stand together (orders_key_of_64), as do its users (purchases): only
+ * the newest bucket grows, and its pages are few, because a batch writes each of them.
+ * To find a key would then be a look into each bucket; a filter in memory, for each
+ * million orders, says which few may have it. What a user has bought in all stands in
+ * the newest bucket that has him: so it is found at once, however often he orders.
  *
  * A filter is a hint that errs on one side only. It has all orders that are committed:
  * each transaction that writes begins with a look for orders that it lacks, while nobody
@@ -25,7 +26,7 @@
 #include "db/sql.h"
 #include "db/store_async.h"
 
-#define FILTER_BUCKET_BITS 9  /* schema_7.sql and SQLite's words say 9, too */
+#define FILTER_BUCKET_BITS 6  /* schema_8.sql and SQLite's words say 6, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
 #define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
 #define FILTERS_MAX        128
@@ -55,14 +56,12 @@ struct filter {
 /* Buckets that may have it. */
 struct filter_span {
     int64_t oldest, newest;
-    int64_t n;       /* the filter that says so */
-    uint32_t walked; /* of its slots; 0 = none yet */
 };
 
 /* For filter_next(): before the first. */
-#define FILTER_BEGIN ((struct filter_span){.n = INT64_MAX})
+#define FILTER_BEGIN ((struct filter_span){.oldest = INT64_MAX})
 
-/* The hashes that it goes by. */
+/* The hashes that it goes by. FILTER may be NULL. */
 uint64_t filter_key(const struct filter *filter, const char *key);
 uint64_t filter_user(const struct filter *filter, int64_t product_id,
                      int64_t user_id);
@@ -71,16 +70,15 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
  * If nothing was read, neither: number 0. */
 void filter_sold(struct filter *filter, struct store_order *order);
 
-/* The next buckets that may have it, those of newer filters first; false: there are no
- * more. FILTER may be NULL: all may. */
+/* The next buckets that may have it, below the oldest of *SPAN, the newest first; false:
+ * there are no more. FILTER may be NULL: all may. */
 bool filter_next(const struct filter *filter, uint64_t hash,
                  struct filter_span *span);
 
-/* For a thread that is not the committer's, where other processes write, before the
- * first filter_next(): buckets of orders that FILTER may lack, all if it is of no use.
- * None, with newest = 0, if there are none such. */
-void filter_unread(const struct filter *filter, struct sql *db,
-                   struct filter_span *span);
+/* The same by the filter of DB, from the beginning. On a reader's connection, where other
+ * processes write, buckets of orders that the filter may lack come first, all if it is of
+ * no use. */
+bool filter_first(struct sql *db, uint64_t hash, struct filter_span *span);
 
 /* For a transaction that writes, as its first: has all committed orders from now on. */
 void filter_begin(struct filter *filter, struct sql *db);

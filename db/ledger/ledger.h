@@ -43,8 +43,6 @@
 
 struct store_reader {
     struct sql *db;
-    const struct filter *filter; /* the committer's; NULL: there is none */
-    bool shared;                 /* others may write, too: filter_unread() */
     struct step step;
 };
 
@@ -181,10 +179,8 @@ bool orders_reset(struct store_order *order);
 
 /* Looks the order's key up. True: it was used before, and order->status says STORE_OK
  * (replayed, the stored order is filled in) or, if it was another request,
- * STORE_KEY_REUSED. False without a key. FILTER may be NULL, here and below: then it
- * takes longer. */
-bool orders_replay(struct sql *db, const struct filter *filter,
-                   struct store_order *order);
+ * STORE_KEY_REUSED. False without a key. */
+bool orders_replay(struct sql *db, struct store_order *order);
 
 /* Inserts the orders, 1 to PLACE_ROWS_MAX, and gives them their ids. Their numbers rise in
  * the order given: the last is the transaction's *proof from now on. */
@@ -253,12 +249,11 @@ enum store_status probe_flush(struct sql *db);
  */
 
 /* Adds the order's units, which is sold next. False: that would go over LIMIT. */
-bool purchases_take(struct sql *db, const struct filter *filter,
-                    const struct store_order *order, int64_t limit);
+bool purchases_take(struct sql *db, const struct store_order *order,
+                    int64_t limit);
 
 /* Units that the order's user has bought, of its product. */
-int64_t purchases_read(struct sql *db, const struct filter *filter,
-                       const struct store_order *order);
+int64_t purchases_read(struct sql *db, const struct store_order *order);
 
 /* Counts a product's orders, if it has got a limit and nobody has yet. */
 enum store_status purchases_count(struct sql *db, int64_t product_id);

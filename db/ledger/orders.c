@@ -130,19 +130,18 @@ store_order_list(struct store_reader *reader, int64_t after, size_t n,
     return read_end(reader, error);
 }
 
-/* In the span's buckets, if it has any, and where FILTER says; false: no order has the
- * key. The index alone answers for a new key; the whole row, with what was paid, costs
- * SQLite more to get ready than to find. */
-static bool find_key(struct sql *db, const struct filter *filter,
-                     struct filter_span span, const char *key,
-                     struct store_order *order)
+/* False: no order has the key. The index alone answers for a new one; the whole row, with
+ * what was paid, costs SQLite more to get ready than to find. */
+static bool find_key(struct sql *db, const char *key, struct store_order *order)
 {
-    uint64_t hash = filter ? filter_key(filter, key) : 0;
-    bool more = span.newest > 0 || filter_next(filter, hash, &span);
+    const struct filter *filter = db->options.filter;
+    uint64_t hash = filter_key(filter, key);
+    struct filter_span span;
     struct sql_query *query;
     int64_t number = 0;
+    bool more = filter_first(db, hash, &span);
 
-    for (; more && number == 0; more = filter_next(filter, hash, &span)) {
+    for (; more; more = number == 0 && filter_next(filter, hash, &span)) {
         query =
             sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
         sql_first(sql_bind_text(query, 3, key), &number);
@@ -158,22 +157,16 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      const char *key, struct store_order *order,
                                      struct store_error *error)
 {
-    struct filter_span span = FILTER_BEGIN;
-
-    if (reader->shared)
-        filter_unread(reader->filter, reader->db, &span);
-    if (!find_key(reader->db, reader->filter, span, key, order))
+    if (!find_key(reader->db, key, order))
         sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
     return read_end(reader, error);
 }
 
-bool orders_replay(struct sql *db, const struct filter *filter,
-                   struct store_order *order)
+bool orders_replay(struct sql *db, struct store_order *order)
 {
     struct store_order found;
 
-    if (order->key[0] == '\0' ||
-        !find_key(db, filter, FILTER_BEGIN, order->key, &found))
+    if (order->key[0] == '\0' || !find_key(db, order->key, &found))
         return false;
     if (found.product_id == order->product_id &&
         found.user_id == order->user_id && found.quantity == order->quantity) {
@@ -318,7 +311,80 @@ bool orders_find(struct sql *db, const struct place_proof *proof)
     return n > 0;
 }
 
+/* ---- units per user ----------------------------------------------------- */
+
+static uint64_t hash_of_user(const struct sql *db,
+                             const struct store_order *order)
+{
+    return filter_user(db->options.filter, order->product_id, order->user_id);
+}
+
+/* A row says what its user has bought in all, and the newest one counts. */
+int64_t purchases_read(struct sql *db, const struct store_order *order)
+{
+    uint64_t hash = hash_of_user(db, order);
+    struct filter_span span;
+    int64_t units = -1;
+    bool more = filter_first(db, hash, &span);
+
+    for (; more;
+         more = units < 0 && filter_next(db->options.filter, hash, &span))
+        sql_first(sql_query(db, db->engine->words.bought, span.oldest,
+                            span.newest, order->product_id, order->user_id),
+                  &units);
+    return units > 0 ? units : 0;
+}
+
+/* On a server the row's own condition is enough, and spares a round trip. */
+bool purchases_take(struct sql *db, const struct store_order *order,
+                    int64_t limit)
+{
+    int64_t bought = db->engine->far ? 0 : purchases_read(db, order);
+
+    if (order->quantity > limit - bought)
+        return false;
+    sql_run(db, db->engine->words.buy_units, db->options.filter->next,
+            order->product_id, order->user_id, order->quantity, limit, bought);
+    return db->changed > 0;
+}
+
 /* A user's units are not counted while the product has no limit. */
+static void purchases_give(struct sql *db, const struct store_order *order)
+{
+    uint64_t hash = hash_of_user(db, order);
+    struct filter_span span;
+    int64_t counted = 1; /* a server's word asks by itself */
+    bool more;
+
+    if (!db->engine->far)
+        sql_first(sql_query(db,
+                            "SELECT limit_per_user > 0 AND counted "
+                            "FROM products WHERE id = ?1",
+                            order->product_id),
+                  &counted);
+    for (more = counted && filter_first(db, hash, &span); more;
+         more =
+             db->changed == 0 && filter_next(db->options.filter, hash, &span))
+        sql_run(db, db->engine->words.give_units, span.oldest, span.newest,
+                order->product_id, order->user_id, order->quantity);
+}
+
+/* The segments are written before the orders are counted: a sale, or a cancel, either
+ * was committed by then or waits for this transaction, or conflicts with it. */
+enum store_status purchases_count(struct sql *db, int64_t product_id)
+{
+    sql_run(db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
+            product_id);
+    if (db->changed == 0)
+        return db->status;
+    segments_raise_terms(db, product_id);
+    /* Left over from an earlier limit, and out of date since. */
+    sql_run(db, "DELETE FROM purchases WHERE product_id = ?1", product_id);
+    return sql_run(db, db->engine->words.count_units, product_id);
+}
+
+/* ---- an order's end -------------------------------------------------------- */
+
 bool orders_give_back(struct sql *db, struct store_order *order, int64_t now)
 {
     sql_run(db,
@@ -330,9 +396,8 @@ bool orders_give_back(struct sql *db, struct store_order *order, int64_t now)
     order->cancelled_ms = now;
     order->state = state_of(order, true, false);
     segments_give_back(db, order->product_id, order->segment, order->quantity);
-    return sql_run(db, db->engine->words.give_units, order->number,
-                   order->product_id, order->user_id,
-                   order->quantity) == STORE_OK;
+    purchases_give(db, order);
+    return db->status == STORE_OK;
 }
 
 /* If the hold was not there to be ended, or the units are given back already, the order
@@ -359,52 +424,4 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
         order->replayed = true;
     }
     return db->status;
-}
-
-/* ---- units per user ----------------------------------------------------- */
-
-/* The row's own condition is of its bucket alone, where there is more than one. */
-bool purchases_take(struct sql *db, const struct filter *filter,
-                    const struct store_order *order, int64_t limit)
-{
-    int64_t bought = filter->next > 0 ? purchases_read(db, filter, order) : 0;
-
-    if (order->quantity > limit - bought)
-        return false;
-    sql_run(db, db->engine->words.buy_units, filter->next, order->product_id,
-            order->user_id, order->quantity, limit);
-    return db->changed > 0;
-}
-
-/* A product that is not counted is read without a filter, as one span. */
-int64_t purchases_read(struct sql *db, const struct filter *filter,
-                       const struct store_order *order)
-{
-    struct filter_span span = FILTER_BEGIN;
-    int64_t units = 0, some;
-    uint64_t hash = 0;
-
-    if (filter)
-        hash = filter_user(filter, order->product_id, order->user_id);
-    for (; filter_next(filter, hash, &span); units += some) {
-        some = 0;
-        sql_first(sql_query(db, db->engine->words.bought, span.oldest,
-                            span.newest, order->product_id, order->user_id),
-                  &some);
-    }
-    return units;
-}
-
-/* The segments are written before the orders are counted: a sale, or a cancel, either
- * was committed by then or waits for this transaction, or conflicts with it. */
-enum store_status purchases_count(struct sql *db, int64_t product_id)
-{
-    sql_run(db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
-            product_id);
-    if (db->changed == 0)
-        return db->status;
-    segments_raise_terms(db, product_id);
-    /* Left over from an earlier limit, and out of date since. */
-    sql_run(db, "DELETE FROM purchases WHERE product_id = ?1", product_id);
-    return sql_run(db, db->engine->words.count_units, product_id);
 }

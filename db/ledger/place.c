@@ -291,8 +291,7 @@ static void sell(struct place *place, struct rows_product *product,
     if (place->db->status != STORE_OK) /* what is known here stays as it is */
         return;
     if (product->limit_per_user > 0 &&
-        !purchases_take(place->db, &place->keys.filter, order,
-                        product->limit_per_user)) {
+        !purchases_take(place->db, order, product->limit_per_user)) {
         order->status = STORE_LIMIT;
         return;
     }
@@ -336,7 +335,7 @@ static void place_order(struct place *place, struct store_order *order)
     for (size_t i = 0; !is_new && i < place->pending_n; i++)
         if (!strcmp(place->pending[i]->key, order->key))
             write_pending(place);
-    if (!is_new && orders_replay(place->db, &place->keys.filter, order))
+    if (!is_new && orders_replay(place->db, order))
         return;
     product = find_product(place, order->product_id);
     if (!product) {
@@ -354,9 +353,7 @@ static void place_order(struct place *place, struct store_order *order)
     /* Without a lock it hears whether it would be sold. */
     limit = product->limit_per_user;
     order->status = STORE_NEEDS_LOCK;
-    if (limit > 0 &&
-        order->quantity >
-            limit - purchases_read(place->db, &place->keys.filter, order))
+    if (limit > 0 && order->quantity > limit - purchases_read(place->db, order))
         order->status = STORE_LIMIT;
 }
 

@@ -84,7 +84,7 @@ enum store_status probe_write(struct sql *db)
     sql_run(db, "SAVEPOINT trial");
     for (int units = 1; units <= 2; units++)
         sql_run(db, db->engine->words.buy_units, trial.number, trial.product_id,
-                trial.number, 1, 2);
+                trial.number, 1, 2, 0);
     sql_run(db,
             "UPDATE segments SET stock = ?3 "
             "WHERE product_id = ?1 AND segment = ?2",

@@ -393,10 +393,10 @@ const struct sql_engine mysql_engine = {
             .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
                          "VALUES (?2, ?3, ?4) ON DUPLICATE KEY UPDATE "
                          "units = IF(units + ?4 <= ?5, units + ?4, units)",
-            .give_units = "UPDATE purchases SET units = units - ?4 "
-                          "WHERE product_id = ?2 AND user_id = ?3 AND "
+            .give_units = "UPDATE purchases SET units = units - ?5 "
+                          "WHERE product_id = ?3 AND user_id = ?4 AND "
                           "(SELECT limit_per_user > 0 AND counted "
-                          "FROM products WHERE id = ?2)",
+                          "FROM products WHERE id = ?3)",
             .count_units = "INSERT INTO purchases (product_id, user_id, units) "
                            "SELECT product_id, user_id, SUM(quantity) "
                            "FROM orders WHERE product_id = ?1 AND state = 0 "
@@ -404,7 +404,9 @@ const struct sql_engine mysql_engine = {
             .bought =
                 "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
                 "WHERE product_id = ?3 AND user_id = ?4) " SQL_ELSE_BY_ORDERS,
-            .miscounted = SQL_MISCOUNTED("0", "0"),
+            .miscounted = SQL_MISCOUNTED(
+                "SELECT product_id, user_id, 0 AS bucket, units FROM purchases",
+                "0"),
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

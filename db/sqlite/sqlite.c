@@ -41,12 +41,21 @@
 #define ROOM_BYTES "16384"
 
 /* Bits of an order's number that are not its bucket's, as in its index. */
-#define BUCKET_BITS "9"
+#define BUCKET_BITS "6"
 
 /* The buckets ?1 to ?2, the newest one first, but none above what stands between these
  * two; of all that it is joined with, only n >= ?1. */
 #define BUCKETS_BELOW "WITH RECURSIVE b (n) AS (SELECT MIN(?2, "
 #define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
+
+/* What the newest bucket of ?1 to ?2 says of product ?3 and user ?4. */
+#define NEWEST(what)                                                           \
+    "(" BUCKETS_BELOW "(SELECT MAX(bucket_of_64) FROM purchases)" BUCKETS_DOWN \
+    "SELECT " what " FROM b CROSS JOIN purchases WHERE n >= ?1 "               \
+    "AND bucket_of_64 = n AND product_id = ?3 AND user_id = ?4 "               \
+    "ORDER BY n DESC LIMIT 1)"
+#define NEWEST_BUCKET NEWEST("n")
+#define NEWEST_UNITS  NEWEST("units")
 
 /* In memory, however much it is: a piece that its VFS writes to a file must not have a
  * multiple of 128 KiB, see make_room(), and smaller ones would be many. */
@@ -57,7 +66,7 @@
 #define SQLITE_SYNCHRONOUS "FULL"
 #endif
 
-#define WAL_CHECKPOINT_FRAMES 16000 /* 64 MB */
+#define WAL_CHECKPOINT_FRAMES 4000 /* 16 MB */
 #define STEPS_TO_LOOK         10000 /* of a reader's statement, some milliseconds */
 #define WAL_BUSY_FRAMES       250 /* a WAL worth having room made for it */
 #define WAL_FRAME_BYTES       (4096 + 24) /* a page and the frame's head */
@@ -445,7 +454,7 @@ static enum store_status open_it(struct sql *sql)
 #define TEXT(number)  TEXT_(number)
 #define TEXT_(number) #number
 
-#define VERSIONS 7
+#define VERSIONS 8
 
 static const char *const scripts[VERSIONS] = {
 #include "db/sqlite/schema.sql.inc"
@@ -458,8 +467,9 @@ static const char *const scripts[VERSIONS] = {
     ,
 #include "db/sqlite/schema_5.sql.inc"
     ,
-    NULL, /* to version 6, because version 7 makes its tables anew */
-#include "db/sqlite/schema_7.sql.inc"
+    NULL,
+    NULL, /* to 6 and 7, because version 8 makes their tables anew */
+#include "db/sqlite/schema_8.sql.inc"
 };
 
 /* PRAGMA application_id says whose file it is, user_version which version. */
@@ -493,31 +503,27 @@ const struct sql_engine sqlite_engine = {
             /* Not "SELECT ... WHERE": SQLite would get ready to undo this
              * statement alone, and copy each page that it changes. */
             .buy_units = "INSERT INTO purchases "
-                         "(bucket_of_512, product_id, user_id, units) "
-                         "VALUES (?1 >> " BUCKET_BITS ", ?2, ?3, ?4) "
+                         "(bucket_of_64, product_id, user_id, units) "
+                         "VALUES (?1 >> " BUCKET_BITS ", ?2, ?3, ?4 + ?6) "
                          "ON CONFLICT DO UPDATE SET units = units + ?4 "
                          "WHERE units + ?4 <= ?5",
-            .give_units = "UPDATE purchases SET units = units - ?4 "
-                          "WHERE bucket_of_512 = ?1 >> " BUCKET_BITS
-                          " AND product_id = ?2 AND user_id = ?3 AND "
-                          "(SELECT limit_per_user > 0 AND counted "
-                          "FROM products WHERE id = ?2)",
+            .give_units = "UPDATE purchases SET units = units - ?5 "
+                          "WHERE bucket_of_64 = " NEWEST_BUCKET
+                          " AND product_id = ?3 AND user_id = ?4",
             .count_units =
                 "INSERT INTO purchases "
-                "(bucket_of_512, product_id, user_id, units) "
-                "SELECT number >> " BUCKET_BITS ", product_id, user_id, "
-                "SUM(quantity) FROM orders "
-                "WHERE product_id = ?1 AND state = 0 "
-                "GROUP BY number >> " BUCKET_BITS ", user_id",
-            .bought =
-                "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
-                "(SELECT MAX(bucket_of_512) FROM purchases)" BUCKETS_DOWN
-                "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
-                "AND bucket_of_512 = n AND product_id = ?3 AND user_id = "
-                "?4) " SQL_ELSE_BY_ORDERS,
+                "(bucket_of_64, product_id, user_id, units) "
+                "SELECT MAX(number) >> " BUCKET_BITS ", product_id, user_id, "
+                "SUM(CASE state WHEN 0 THEN quantity ELSE 0 END) FROM orders "
+                "WHERE product_id = ?1 GROUP BY user_id",
+            .bought = "SELECT CASE WHEN counted "
+                      "THEN IFNULL(" NEWEST_UNITS ", -1) " SQL_ELSE_BY_ORDERS,
             .check_file = "PRAGMA integrity_check(1)",
-            .miscounted =
-                SQL_MISCOUNTED("bucket_of_512", "number >> " BUCKET_BITS),
+            /* SQLite takes the units of the row that has the MAX(). */
+            .miscounted = SQL_MISCOUNTED(
+                "SELECT product_id, user_id, MAX(bucket_of_64) AS bucket, "
+                "units FROM purchases GROUP BY product_id, user_id",
+                "MAX(number) >> " BUCKET_BITS),
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
             "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "

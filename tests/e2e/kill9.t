@@ -53,7 +53,7 @@ system 'sqlite3', $server->db, 'ALTER TABLE orders RENAME COLUMN secret TO gone'
 like +($server->audit(acked => $one))[0]{error}, qr/no such column/, 'one that cannot be looked up';
 system 'sqlite3', $server->db, 'ALTER TABLE orders RENAME COLUMN gone TO secret';
 system 'sqlite3', $server->db, 'PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = '
-    . q{(SELECT rootpage FROM sqlite_schema WHERE name = 'restocks_key') WHERE name = 'orders_key_by_bucket'};
+    . q{(SELECT rootpage FROM sqlite_schema WHERE name = 'restocks_key') WHERE name = 'orders_key_of_64'};
 my ($verdict, $exit) = $server->audit;
 is $exit, 2, 'an index without its entries: it cannot tell';
 like $verdict->{error}, qr/the file is damaged: ./, 'and says so';

@@ -190,7 +190,7 @@ sub fails_for_good {
 # ---- a database that is not ours any more --------------------------------------------
 
 # What a change by somebody else makes of it: orders fail, though a page can be written.
-for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRAGMA user_version = 7', qr/schema version 99/],
+for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRAGMA user_version = 8', qr/schema version 99/],
     ['a table is gone', 'ALTER TABLE orders RENAME TO hidden', 'ALTER TABLE hidden RENAME TO orders', qr/no such table/]) {
     my ($what, $spoil, $mend, $text) = @$case;
     my $spoilt = Stockade->start(redis => $redis);

@@ -174,8 +174,10 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
         (void)snprintf(text, sizeof(text), "its server does not answer: %.150s",
                        gone.text);
     }
-    /* Leases are short there. */
-    result->is_by_time |= testbed.expected->aged && verdict == CONFORM_FAILS;
+    /* Leases are short there, whatever lease is asked for. */
+    result->is_by_time |=
+        verdict == CONFORM_FAILS &&
+        (testbed.expected->aged || testbed.expected->kept == KEPT_IN_ZK);
     result->verdict = verdict;
     memcpy(result->text, text, sizeof(text));
     _exit(0);

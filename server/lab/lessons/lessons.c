@@ -228,7 +228,7 @@ static bool take_row(struct program_actor *self)
 
     if (!SQL(&rows,
              "INSERT INTO purchases "
-             "(bucket_of_512, product_id, user_id, units) "
+             "(bucket_of_64, product_id, user_id, units) "
              "VALUES (0, %" PRId64 ", %" PRId64 ", %" PRId64 ") "
              "ON CONFLICT DO UPDATE SET units = units + "
              "%" PRId64 " WHERE units + %" PRId64 " <= %" PRId64,
