@@ -176,6 +176,27 @@ STORE_OWN_TEST(test_limit_counts_all_buckets)
     assert_int_equal(store_rig_audit(rig).miscounted, 1);
 }
 
+/* An order that was not kept stays in the filter, and its bucket has no row of its user. */
+STORE_OWN_TEST(test_limit_counts_what_was_kept)
+{
+    struct filter *filter = &rig->store->place.keys.filter;
+    struct store_order first = buy_at(rig->store, 1, "");
+    struct store_order undone = store_rig_ask(1, 1, 1, "");
+
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    skip_to(rig, BUCKET);
+    assert_int_equal(buy_at(rig->store, 2, "").status, STORE_OK);
+    filter->next = 2 * BUCKET;
+    filter_sold(filter, &undone);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    assert_ok(store_cancel(rig->store, first.id, &first, NULL));
+    store_rig_expect_sound(rig);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
 /* Units that were sold without a limit are counted when there is one. */
 STORE_OWN_TEST(test_limit_that_comes_later)
 {
