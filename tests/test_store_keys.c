@@ -231,6 +231,24 @@ STORE_OWN_TEST(test_no_memory_for_a_filter)
     assert_null(filter->slots[4]);
 }
 
+/* The newest orders are in none. */
+STORE_OWN_TEST(test_no_memory_for_the_last_filter)
+{
+    struct filter *filter = &rig->store->place.keys.filter;
+
+    assert_int_equal(buy_at(rig->store, 1, "a").status, STORE_OK);
+    skip_to(rig, FILTER);
+    assert_int_equal(buy_at(rig->store, 1, "b").status, STORE_OK);
+    free(filter->slots[1]);
+    filter->slots[1] = NULL;
+    skip_to(rig, FILTER + BUCKET);
+    assert_int_equal(buy_at(rig->store, 1, "c").status, STORE_OK);
+    skip_to(rig, FILTER + 2 * BUCKET);
+    assert_int_equal(buy_at(rig->store, 1, "d").status, STORE_LIMIT);
+    assert_true(buy_at(rig->store, 1, "c").replayed);
+    store_rig_expect_sound(rig);
+}
+
 /* Orders that were not kept give their numbers to others, and stay in the filter: so
  * many that there is no room for the last. Then it may have any key. */
 STORE_OWN_TEST(test_more_than_a_filter_takes)

@@ -95,6 +95,7 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
         filter->slots[filter->begun] =
             calloc(FILTER_SLOTS, sizeof(*filter->slots[0]));
+    *recent = (struct filter_recent){hash, bucket + 1};
     if (n >= FILTERS_MAX || !is_there(filter, n))
         return;
     /* A page of the table that is read first and written then has two faults. */
@@ -107,7 +108,6 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
         if (found == entry)
             break;
     }
-    *recent = (struct filter_recent){hash, bucket + 1};
 }
 
 static void add_order(struct filter *filter, int64_t number, int64_t product_id,
