@@ -203,6 +203,9 @@ subtest 'an experiment of load' => sub {
 subtest 'what is asked wrongly' => sub {
     my $more = Stockade::run([qw(lab serve 9000)]);
     is_deeply [@$more{qw(exit out err)}], [2, '', "stockade: lab serve does not take '9000'\n"], 'a port is a flag';
+    my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1');
+    $more = Stockade::run([qw(lab serve --port), $taken->sockport]);
+    like $more->{err}, qr/cannot listen on port \d+: Address already in use; --port 0 takes one/, 'a port that is taken';
     my ($status, $reply) = begin(lock => 'no-such-lock');
     is $status, 422, $reply->{error};
     is + (begin(experiment => '999'))[0], 422;

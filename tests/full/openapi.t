@@ -53,7 +53,7 @@ sub install {
     remove_tree($place);
     make_path($place);
     symlink "$RULES/$list", "$place/$list" or die "symlink: $!";
-    my ($exit, @said) = end("install-$list", begin("install-$list", 120, ['bash', '-c', $INSTALL], cwd => $place));
+    my ($exit, @said) = end("install-$list", begin("install-$list", 600, ['bash', '-c', $INSTALL], cwd => $place));
     if ($exit ne '0') {
         my ($error) = map { /^(.*error.*)/im } @said;
         my $why = "cannot install what $list names: " . ($error // "exit $exit");

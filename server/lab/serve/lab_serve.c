@@ -9,6 +9,7 @@
 #include "server/lab/serve/lab_serve.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <microhttpd.h>
 #include <poll.h>
@@ -217,7 +218,11 @@ static struct MHD_Daemon *listen_at_port(void)
         .sin_port = htons((uint16_t)port),
         .sin_addr.s_addr = htonl(is_public ? INADDR_ANY : INADDR_LOOPBACK)};
     const union MHD_DaemonInfo *info;
-    struct MHD_Daemon *daemon = MHD_start_daemon(
+    struct MHD_Daemon *daemon;
+
+    errno =
+        0; /* MHD_start_daemon() leaves that of bind(), but does not promise it */
+    daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
         NULL, NULL, on_request, NULL, MHD_OPTION_SOCK_ADDR, &address,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
@@ -225,9 +230,10 @@ static struct MHD_Daemon *listen_at_port(void)
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
 
     if (!daemon)
-        (void)fail_aloud("lab serve: cannot listen on port %lld; --port 0 "
+        (void)fail_aloud("lab serve: cannot listen on port %lld%s%s; --port 0 "
                          "takes one that is free",
-                         (long long)port);
+                         (long long)port, errno ? ": " : "",
+                         errno ? strerror(errno) : "");
     else if ((info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)))
         port = info->port;
     return daemon;
