@@ -89,10 +89,10 @@ struct sql_options {
     /* A connection that does not write may roll back what a process that died in its
      * commit has left in SQLite's rollback journal; it would be stuck before that. */
     bool writes;
-    bool any_schema;  /* reader: of an older version as well, or of none */
-    bool shared;      /* other processes write, too */
+    bool any_schema; /* reader: of an older version as well, or of none */
+    bool shared;     /* other processes write, too */
     const struct filter *filter; /* the store's, of its database; NULL: none */
-    unsigned busy_ms; /* longest wait for another process's lock */
+    unsigned busy_ms;            /* longest wait for another process's lock */
     const atomic_bool *hurry; /* true: no such wait, and what is read has to end
                                * in SQL_HURRY_MS; NULL = never */
     void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
