@@ -220,8 +220,8 @@ static struct MHD_Daemon *listen_at_port(void)
     const union MHD_DaemonInfo *info;
     struct MHD_Daemon *daemon;
 
-    errno =
-        0; /* MHD_start_daemon() leaves that of bind(), but does not promise it */
+    /* MHD_start_daemon() leaves that of bind() in it, but does not promise it. */
+    errno = 0;
     daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
         NULL, NULL, on_request, NULL, MHD_OPTION_SOCK_ADDR, &address,
