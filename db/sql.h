@@ -47,16 +47,20 @@
     "WHERE product_id = ?3 AND user_id = ?4 AND state = 0), 0) "               \
     "END FROM products WHERE id = ?3"
 
-/* The word `miscounted`: users whose units are not what their orders say, where a limit
- * goes by them: they may buy too many, or too few. The next sale counts what is not
- * counted. UNITS are a user's, with the bucket where they stand, and IN is the bucket of his
- * last order: in another one nobody looks for them. */
+/* Where a limit goes by what users have bought. */
+#define SQL_COUNTED                                                            \
+    "product_id IN (SELECT id FROM products "                                  \
+    "WHERE limit_per_user > 0 AND counted) "
+
+/* The word `miscounted`: users whose units are not what their orders say: they may buy too
+ * many, or too few. The next sale counts what is not counted. UNITS are a user's, with the
+ * bucket where they stand, and IN is the bucket of his last order: in another one nobody
+ * looks for them. */
 #define SQL_MISCOUNTED(units, in)                                              \
     "SELECT COUNT(*) FROM (SELECT product_id, user_id FROM (" units            \
     " UNION ALL SELECT product_id, user_id, -(" in ") AS bucket, "             \
     "-SUM(CASE state WHEN 0 THEN quantity ELSE 0 END) AS units "               \
-    "FROM orders GROUP BY product_id, user_id) AS u WHERE product_id IN "      \
-    "(SELECT id FROM products WHERE limit_per_user > 0 AND counted) "          \
+    "FROM orders WHERE " SQL_COUNTED "GROUP BY product_id, user_id) AS u "     \
     "GROUP BY product_id, user_id "                                            \
     "HAVING SUM(units) <> 0 OR MAX(units) > 0 AND SUM(bucket) <> 0) AS m"
 

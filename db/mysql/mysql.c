@@ -404,9 +404,10 @@ const struct sql_engine mysql_engine = {
             .bought =
                 "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
                 "WHERE product_id = ?3 AND user_id = ?4) " SQL_ELSE_BY_ORDERS,
-            .miscounted = SQL_MISCOUNTED(
-                "SELECT product_id, user_id, 0 AS bucket, units FROM purchases",
-                "0"),
+            .miscounted =
+                SQL_MISCOUNTED("SELECT product_id, user_id, 0 AS bucket, units "
+                               "FROM purchases WHERE " SQL_COUNTED,
+                               "0"),
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

@@ -522,7 +522,8 @@ const struct sql_engine sqlite_engine = {
             /* SQLite takes the units of the row that has the MAX(). */
             .miscounted = SQL_MISCOUNTED(
                 "SELECT product_id, user_id, MAX(bucket_of_64) AS bucket, "
-                "units FROM purchases GROUP BY product_id, user_id",
+                "units FROM purchases WHERE " SQL_COUNTED
+                "GROUP BY product_id, user_id",
                 "MAX(number) >> " BUCKET_BITS),
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
