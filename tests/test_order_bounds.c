@@ -255,16 +255,16 @@ ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000)
     redis_server_resume(order_rig_redis());
 }
 
-#define CALLS_MAX 32 /* to the lock server at once */
+#define TRIES_MAX 16 /* locks that are asked for at once */
 
 /* The lock server answers nobody: who has not been asked for yet is told so. */
 ORDER_RIG_TEST(who_waits_for_a_turn_hears_so, .lock_wait_ms = 1000)
 {
-    for (int64_t id = 1; id <= CALLS_MAX + 8; id++)
+    for (int64_t id = 1; id <= TRIES_MAX + 8; id++)
         order_rig_put(rig, id, 10, 1);
     step_log_shut_at(&order_steps, "eval-acquire", 0, DLOCK_BEFORE);
-    order_rig_submit_many(rig, NULL, CALLS_MAX + 8, CALLS_MAX + 8);
-    order_rig_await_answered(rig, CALLS_MAX + 8);
+    order_rig_submit_many(rig, NULL, TRIES_MAX + 8, TRIES_MAX + 8);
+    order_rig_await_answered(rig, TRIES_MAX + 8);
     assert_int_equal(order_rig_count(rig, 0, ORDER_OVERLOADED), 8);
     step_log_open(&order_steps);
 }

@@ -19,8 +19,10 @@
 #define STEP_BACK_US  5000
 #define STUCK_US      1000000 /* a store that does not go on */
 
-#define CALLS_MAX     32  /* under way at once that do not wait for a lock; */
-#define WAITS_MAX     64  /* and that do, each with a session of its own */
+/* Under way at once, of each kind, because one that gets no answer must not keep others. */
+#define GIVES_MAX     16
+#define TRIES_MAX     16
+#define WAITS_MAX     64  /* each with a session of its own */
 #define TURN_MS       250 /* that a busy lock is waited for in one go; */
 #define TURN_MS_SHORT 5 /* of very many, or with a session that holds others */
 
@@ -49,7 +51,8 @@ struct locks {
     struct queue_list held; /* those first that were looked at longest ago */
     struct timers timers;
     struct timer look_timer;
-    size_t calls, waits; /* tasks: short ones, and waits for a lock */
+    size_t gives, tries,
+        waits; /* tasks: locks given back, asked for, waited for */
     bool is_away, stopping;
 
     /* With --shared: which of the locks that we hold another instance waits for. A
@@ -328,10 +331,11 @@ static void hear_given(struct locks *locks, struct queue *queue)
     session_settle(locks, session);
 }
 
-static size_t *calls_of(struct locks *locks, const struct lock_task *task)
+static size_t *count_of(struct locks *locks, const struct lock_task *task)
 {
-    return task->kind == LOCK_TAKE && task->wait_ms > 0 ? &locks->waits
-                                                        : &locks->calls;
+    if (task->kind == LOCK_GIVE)
+        return &locks->gives;
+    return task->wait_ms > 0 ? &locks->waits : &locks->tries;
 }
 
 /* ---- tasks ---------------------------------------------------------------- */
@@ -342,7 +346,7 @@ static void begin(struct locks *locks, struct queue *queue,
     queue->lock.kind = kind;
     queue->lock.session = queue->session->dlock;
     queue_list_put(queue, NULL);
-    *calls_of(locks, &queue->lock) += 1;
+    *count_of(locks, &queue->lock) += 1;
     lock_task_begin(&queue->lock, &locks->inbox);
 }
 
@@ -375,7 +379,7 @@ static void begin_all(struct locks *locks)
     unsigned turn_ms = lock_wait_ms(locks->app);
     struct queue *queue, *next;
 
-    for (queue = TAILQ_FIRST(&locks->giving); queue && locks->calls < CALLS_MAX;
+    for (queue = TAILQ_FIRST(&locks->giving); queue && locks->gives < GIVES_MAX;
          queue = next) {
         next = TAILQ_NEXT(queue, place);
         if (queue->session->in_use)
@@ -383,7 +387,7 @@ static void begin_all(struct locks *locks)
         queue->session->in_use = true;
         begin(locks, queue, LOCK_GIVE);
     }
-    while (locks->calls < CALLS_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
+    while (locks->tries < TRIES_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
         begin_take(locks, queue, 0);
     if (turn_ms > TURN_MS)
         turn_ms = TURN_MS;
@@ -495,7 +499,7 @@ uint64_t locks_attend(struct locks *locks)
     for (; task; task = next) {
         next = task->next;
         queue = CONTAINER_OF(task, struct queue, lock);
-        *calls_of(locks, task) -= 1;
+        *count_of(locks, task) -= 1;
         if (task->kind == LOCK_TAKE)
             hear_taken(locks, queue);
         else
@@ -541,7 +545,8 @@ bool locks_are_idle(const struct locks *locks)
         if (session->holds > 0)
             return false;
     }
-    return locks->calls == 0 && locks->waits == 0 && !locks->looks.under_way;
+    return locks->gives + locks->tries + locks->waits == 0 &&
+           !locks->looks.under_way;
 }
 
 struct locks *locks_open(const struct app *app, struct queues *queues,
