@@ -67,9 +67,9 @@ struct dlock_async {
     struct job_queue telling;      /* and in their callbacks */
     unsigned jobs_n; /* of all sessions, with those in callbacks */
     unsigned threads_n;
-    unsigned idle_n; /* of these */
-    unsigned releasing_n;
-    uint64_t watched_us; /* an idle one looks at pauses then; or never */
+    unsigned idle_n;      /* of these */
+    unsigned releasing_n; /* of these, at a release */
+    uint64_t watched_us;  /* an idle one looks at pauses then; or never */
     bool stop;
     int fd; /* an eventfd that says that there is something done; -1 = none */
     pthread_t threads[THREADS_MAX];

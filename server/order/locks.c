@@ -51,8 +51,7 @@ struct locks {
     struct queue_list held; /* those first that were looked at longest ago */
     struct timers timers;
     struct timer look_timer;
-    size_t gives, tries,
-        waits; /* tasks: locks given back, asked for, waited for */
+    size_t gives, tries, waits; /* tasks under way, by kind */
     bool is_away, stopping;
 
     /* With --shared: which of the locks that we hold another instance waits for. A
