@@ -26,7 +26,7 @@ sub play {
 
 my $good = plant('good', "print qq{1..1\nok 1 - well\n};\n");
 my %bad  = (
-    point  => "print qq{1..2\nok 1 - well\nnot ok 2 - badly\n}; exit 1;\n",
+    point  => "print qq{1..2\n# fine\nok 1 - well\n# why\nnot ok 2 - badly\n# where\n}; exit 1;\n",
     short  => "print qq{1..3\nok 1 - well\n};\n",
     silent => "1;\n",
     killed => "\$| = 1; print qq{1..1\nok 1 - well\n}; kill 9, \$\$;\n",
@@ -37,7 +37,8 @@ my ($exit, $said) = play(4, $good, @bad);
 is $exit, 1, 'broken tests fail, and fail again alone';
 like $said, qr{^failed: \S+/\Q$_\E\.t: }m, $_ for sort keys %bad;
 like $said, qr{^4 passed, 5 failed$}m, 'and are counted';
-unlike $said, qr/failed once/, 'and nothing else is said of them';
+like $said, qr/# why\n.*not ok 2 - badly\n.*# where\n/, 'what they said around it is told';
+unlike $said, qr/failed once|point\.t: # fine/, 'and nothing else is said of them';
 
 my $luck = plant('luck', "print qq{1..1\n}; if (-e '$dir/seen') { print qq{ok 1 - luck\n} } else { print qq{not ok 1 - luck\n}; open my \$f, '>', '$dir/seen'; exit 1 }\n");
 for my $again (0, 1) {

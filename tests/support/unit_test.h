@@ -28,6 +28,15 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+/* A failure's text must be in the TAP, because only that is kept of a test. */
+#undef fail_msg
+#define fail_msg(...)                                                          \
+    do {                                                                       \
+        print_message("# ERROR: " __VA_ARGS__);                                \
+        print_message("\n");                                                   \
+        fail();                                                                \
+    } while (0)
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A text as by printf(), which stays until a dozen more were made. */

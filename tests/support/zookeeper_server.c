@@ -125,9 +125,32 @@ static struct zookeeper_server *start_member(unsigned number,
     server_proc_die("zookeeper_server", "no port stays free");
 }
 
+/* The first session must have time, because a JVM still loads what serves it. */
+static void warm_up(const char *url)
+{
+    struct dlock_terms terms = {.wait_ms = LOCK_RIG_LONG_MS};
+    struct dlock *client = lock_rig_open(
+        &(struct dlock_options){.strategy = "zk",
+                                .url = url,
+                                .connect_timeout_ms = LOCK_RIG_LONG_MS,
+                                .command_timeout_ms = LOCK_RIG_LONG_MS});
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    struct dlock_error error;
+
+    if (dlock_acquire(session, "warm", &terms, &grant, &error) != DLOCK_OK ||
+        dlock_release(session, &grant, &error) != DLOCK_OK)
+        server_proc_die("zookeeper_server", error.text);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
 struct zookeeper_server *zookeeper_server_start(void)
 {
-    return start_member(0, "");
+    struct zookeeper_server *server = start_member(0, "");
+
+    warm_up(server->url);
+    return server;
 }
 
 /* On the same port: clients come back to where they were. */
@@ -135,6 +158,8 @@ void zookeeper_server_restart(struct zookeeper_server *server)
 {
     if (!start(server))
         server_proc_die("zookeeper_server", "its port was taken meanwhile");
+    if (server->number == 0)
+        warm_up(server->url);
 }
 
 static void restart_empty(struct zookeeper_server *server)
@@ -245,6 +270,8 @@ struct zookeeper_ensemble *zookeeper_ensemble_start(void)
                              "%s%s", i > 0 ? "," : "", i > 0 ? url + 3 : url);
     }
     await_all(ensemble);
+    for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
+        warm_up(ensemble->members[i]->url);
     return ensemble;
 }
 

@@ -20,7 +20,7 @@ struct zookeeper_server {
     const char *members; /* the same; else "" */
 };
 
-/* Starts one and returns when it listens. */
+/* Starts one and returns when it has served a lock. */
 struct zookeeper_server *zookeeper_server_start(void);
 
 /* Kills it and removes its directory. NULL is fine. */
