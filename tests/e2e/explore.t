@@ -70,7 +70,7 @@ unlike $out, qr/^(?:set-nx-px|redisson)/m, 'and no others';
 ($code, $out) = run(qw(explore --random 1 --seed 9 --deduct guarded fenced));
 is $code, 2, 'at random nothing was found: exit 2';
 like $out, qr/\Anone in the \d+ that were played: at random, of up to \d+ moves and \d+ on average, seed 9$/m, 'of how many moves, and of which seed';
-like $out, qr/6 waits that end by time, and 6 of:\n3 expiries/, 'with more of all troubles';
+like $out, qr/6 waits that end by time, and 6 troubles, of these at most:\nexpiries 3/, 'with more of all troubles';
 my (undef, $drawn) = json(qw(explore --json --random 1 --seed 9 --deduct guarded fenced));
 is $drawn->{seed}, 9, 'as JSON';
 is +(run(qw(explore --random 1 --all)))[0], 2, 'of one lock at a time';

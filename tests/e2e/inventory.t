@@ -394,6 +394,10 @@ ok $result->{order_service}, 'through the order service';
 my @ms = @$result{qw(p50_ms p99_ms max_ms)};
 ok 0 < $ms[0] && $ms[0] <= $ms[1] && $ms[1] <= $ms[2] && $ms[2] < 1000 * $result->{replies_seconds}, "latencies rise: @ms";
 
+$ran = Stockade::run(['ARGS=--no-such-flag', "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
+is $ran->{exit}, 2, 'one whose server does not come up has failed';
+ok !-e $out, 'and leaves no result of another';
+
 # One that wrk has seen confirmed is in no ledger; or it has seen none.
 sub sell_to {
     my ($accepted, @args) = @_;

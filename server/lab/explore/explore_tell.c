@@ -34,8 +34,8 @@ static void tell_troubles(FILE *out, const struct explore *explore,
         if (!search_bound_rows[i].troubles[0] || (most > 0) != are_some)
             continue;
         draw_say(out, explore->look, "%s", first);
-        draw_say(out, explore->look, "%u %s", most,
-                 search_bound_rows[i].troubles);
+        draw_say(out, explore->look, "%s %u", search_bound_rows[i].troubles,
+                 most);
         first = ", ";
     }
 }
@@ -61,7 +61,8 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
     draw_say(out, explore->look, "%u waits that end by time, and ",
              bounds->waits);
     if (has_troubles) {
-        draw_say(out, explore->look, "%u of:", bounds->troubles);
+        draw_say(out, explore->look,
+                 "%u troubles, of these at most:", bounds->troubles);
         tell_troubles(out, explore, true, "\n");
         tell_troubles(out, explore, false, ";\n");
     } else {
