@@ -53,4 +53,25 @@ unlink "$dir/seen";
 ($exit, $said) = play(1, $luck, $bad[0]);
 is $exit, 1, 'two that failed are more than one';
 unlike $said, qr/failed once/, 'so that none is run again';
+
+# What a test leaves behind holds up no other: prove reads one at a time.
+my $left = plant('left', "print qq{1..1\nok 1 - well\n}; system 'sleep 60 >/dev/null 2>&1 & echo \$! >$dir/left';\n");
+my $time = time;
+($exit, $said) = play(0, $left, $good);
+ok time - $time < 40, 'a process that is left is not waited for';
+kill 'KILL', Stockade::slurp("$dir/left");
+
+# Ctrl-C comes while a test starts something: that is ended as well, at whatever moment.
+my $starts = 'my $naps = shift; $| = 1; $SIG{INT} = sub { exit 130 }; print qq{up\n}; Stockade::Child->spawn(command => ["sleep", $naps]) for 1 .. 300; sleep 60';
+my @survivors;
+for my $round (1 .. 20) {
+    my $pid = open my $from, '-|', $^X, "-I$Stockade::ROOT/tests/e2e", '-MStockade', '-e', $starts, "71.$$" or die "perl: $!";
+    readline $from;
+    select undef, undef, undef, $round / 1000;
+    kill 'INT', $pid;
+    waitpid $pid, 0;
+    push @survivors, grep { Stockade::slurp("/proc/$_/cmdline") eq "sleep\0" . "71.$$\0" } map { m{(\d+)} } glob '/proc/[0-9]*';
+    kill 'KILL', @survivors;
+}
+is_deeply \@survivors, [], 'nothing that was begun lives on';
 done_testing;

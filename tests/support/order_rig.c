@@ -57,6 +57,16 @@ static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
 
 /* ---- opening and closing --------------------------------------------------- */
 
+/* A quarter of the wait, as by the rule, but without its second at the most, because a
+ * busy machine may hold up a server for longer. */
+static unsigned command_timeout_ms(const struct config *config)
+{
+    unsigned rule = config_rules_command_timeout_ms(config);
+    unsigned quarter = (unsigned)config->lock_wait_ms / 4;
+
+    return quarter > rule ? quarter : rule;
+}
+
 /* As serve.c does. */
 static void open_parts(struct order_rig *rig)
 {
@@ -65,8 +75,8 @@ static void open_parts(struct order_rig *rig)
     struct dlock_options locks = {
         .strategy = rig->config.lock,
         .url = url,
-        .connect_timeout_ms = config_rules_command_timeout_ms(&rig->config),
-        .command_timeout_ms = config_rules_command_timeout_ms(&rig->config),
+        .connect_timeout_ms = command_timeout_ms(&rig->config),
+        .command_timeout_ms = command_timeout_ms(&rig->config),
         .watchdog_lease_ms = 2500,
         .on_step = on_lock_step,
     };

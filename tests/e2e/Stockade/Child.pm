@@ -5,23 +5,28 @@ use strict;
 use warnings;
 
 use Fcntl qw(F_SETFD FD_CLOEXEC);
-use POSIX qw(WNOHANG);
+use POSIX qw(WNOHANG SIG_BLOCK SIG_SETMASK SIGINT SIGTERM SIGHUP);
 use Time::HiRes qw(time);
 
 my $owner = $$;    # a forked client must not kill its parent's children
 my %running;       # pid => object
 
 # A copy of this process that does WORK: no END block runs in it, and the temporary
-# directories stay.
+# directories stay. A signal that ends us must wait until %running has the child.
 sub copy {
     my ($class, $work) = @_;
+    my $before = POSIX::SigSet->new;
+    POSIX::sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGINT, SIGTERM, SIGHUP), $before);
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
+        POSIX::sigprocmask(SIG_SETMASK, $before);
         my $done = eval { $work->(); 1 } or print STDERR "a copy: $@";
         POSIX::_exit($done ? 0 : 1);
     }
-    return $running{$pid} = bless { pid => $pid, text => '' }, $class;
+    my $self = $running{$pid} = bless { pid => $pid, text => '' }, $class;
+    POSIX::sigprocmask(SIG_SETMASK, $before);
+    return $self;
 }
 
 # command  program and arguments

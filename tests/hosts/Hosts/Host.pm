@@ -242,29 +242,29 @@ sub _nft {
     return run(qw(ip netns exec), $self->{name}, 'nft', $rules);
 }
 
-sub _signal {
-    my ($self, $signal) = @_;
+sub _pids {
+    my ($self) = @_;
     open my $pids, '-|', qw(ip netns pids), $self->{name} or die "ip: $!";
-    my @pids = <$pids>;
-    chomp @pids;
-    kill $signal, @pids;
-    return;
+    chomp(my @pids = <$pids>);
+    return @pids;
 }
 
-sub freeze { return $_[0]->_signal('STOP') }
-sub thaw   { return $_[0]->_signal('CONT') }
+sub freeze { return kill 'STOP', $_[0]->_pids }
+sub thaw   { return kill 'CONT', $_[0]->_pids }
 
 # Only its node of the cluster.
 sub freeze_node { return $_[0]{children}{mariadbd}->signal('STOP') }
 sub thaw_node   { return $_[0]{children}{mariadbd}->signal('CONT') }
 
-# Nobody hears it die.
+# Nobody hears them die; and of several none outlives the others for long enough to go on
+# without them, or each would have its own last view of the cluster.
 sub power_off {
-    my ($self) = @_;
-    run(qw(ip link del), $self->{name});
-    $self->_signal('KILL');
-    $_->wait(10) for values %{ $self->{children} };
-    run(qw(ip netns del), $self->{name});
+    my @hosts = @_;
+    my @pids = map { $_->_pids } @hosts;
+    run(qw(ip link del), $_->{name}) for @hosts;
+    kill 'KILL', @pids;
+    $_->wait(10) for map { values %{ $_->{children} } } @hosts;
+    run(qw(ip netns del), $_->{name}) for @hosts;
     return;
 }
 
