@@ -354,7 +354,8 @@ ORDER_RIG_TEST(who_could_not_give_back_takes_no_more, .stock = {10, 10})
 }
 
 /* Locks that cannot be given back keep no other from being taken. */
-ORDER_RIG_TEST(who_cannot_give_back_sells_on, .stock = {10})
+ORDER_RIG_TEST(who_cannot_give_back_sells_on, .stock = {10},
+               .lock_wait_ms = 2000)
 {
     for (int64_t id = 1; id <= 41; id++)
         order_rig_put(rig, id, 10, 1);
