@@ -1,5 +1,5 @@
 /*
- * Error texts, clocks, and a bounded wait. See base.h.
+ * Error texts, and a bounded wait. See base.h.
  */
 #include "db/base.h"
 
@@ -28,39 +28,15 @@ enum store_status failure_status(int error)
     return error == EACCES || error == EPERM ? STORE_UNFIT : STORE_IO;
 }
 
-int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-uint64_t monotonic_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-void backoff_begin(struct backoff *backoff, unsigned ms)
-{
-    uint64_t now_us = monotonic_us();
-
-    /* Two processes need different seeds. */
-    if (backoff->random == 0)
-        backoff->random = (unsigned)(now_us ^ (uintptr_t)backoff);
-    backoff->until_us = now_us + (uint64_t)ms * 1000;
-    backoff->tries = 0;
-}
-
 bool backoff_wait(struct backoff *backoff)
 {
     uint64_t now_us = monotonic_us();
     uint64_t wait_us = BACKOFF_US_MAX;
     struct timespec pause = {0};
 
+    /* Two processes need different seeds. */
+    if (backoff->random == 0)
+        backoff->random = (unsigned)(now_us ^ (uintptr_t)backoff);
     if (now_us >= backoff->until_us ||
         (backoff->hurry && atomic_load(backoff->hurry)))
         return false;

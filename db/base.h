@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 
 /*
  * Writes the text for a person, cut to fit, and gives STATUS back. ERROR may be
@@ -27,10 +28,22 @@ void failure_text(struct store_error *error, const char *format, ...)
 
 /* The wall clock: sales open and end by it, and it stands in the rows. It can
  * step, so that no wait may be measured with it. */
-int64_t now_ms(void);
+static inline int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* For waits. */
-uint64_t monotonic_us(void);
+static inline uint64_t monotonic_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
 
 /* Waiting for another process where there is no event to wait for: look, wait a short
  * random time, look again, until a deadline. Short because a commit takes a
@@ -45,7 +58,11 @@ struct backoff {
 };
 
 /* Begins a wait of at most MS; keeps the generator going. */
-void backoff_begin(struct backoff *backoff, unsigned ms);
+static inline void backoff_begin(struct backoff *backoff, unsigned ms)
+{
+    backoff->until_us = monotonic_us() + (uint64_t)ms * 1000;
+    backoff->tries = 0;
+}
 
 /* Waits 0.1 .. 2 ms, longer each time. False: the time is up, or hurry. */
 bool backoff_wait(struct backoff *backoff);
@@ -68,7 +85,10 @@ static inline enum store_verdict step_call(struct step step, const char *name,
 
 #define step_begin(step, name, product_id)                                     \
     step_call((step), (name), (product_id), STORE_BEFORE, NULL)
+/* REPLY is worked out for a hook only. */
 #define step_end(step, name, product_id, reply)                                \
-    step_call((step), (name), (product_id), STORE_AFTER, (reply))
+    ((step).hook                                                               \
+         ? step_call((step), (name), (product_id), STORE_AFTER, (reply))       \
+         : STORE_GO)
 
 #endif

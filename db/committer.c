@@ -112,6 +112,12 @@ void store_source_detach(struct store *store)
     pthread_mutex_unlock(&committer->mutex);
 }
 
+bool store_knows_sold_out(const struct store *store, int64_t product_id,
+                          int64_t quantity)
+{
+    return soldout_knows(&store->soldout, product_id, quantity) != 0;
+}
+
 /* ---- what was not paid in time ------------------------------------------ */
 
 /* The next hold expires in so many ms; INT64_MAX: it knows of none. */

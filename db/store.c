@@ -151,12 +151,6 @@ uint64_t store_expired(const struct store *store)
     return atomic_load(&store->expired);
 }
 
-bool store_knows_sold_out(const struct store *store, int64_t product_id,
-                          int64_t quantity)
-{
-    return soldout_knows(&store->soldout, product_id, quantity) != 0;
-}
-
 bool store_announce(struct store *store, uint64_t id)
 {
     return lockfile_announce(store->lockfile, id);

@@ -36,8 +36,7 @@ static void select_all(struct sql *db, struct store_order *order,
               stock, &order->richest);
     order->price_cents = product.price_cents;
     order->segments = product.segments;
-    order->status =
-        products_window(product.opens_ms, product.ends_ms, now_ms());
+    order->status = place_window(product.opens_ms, product.ends_ms, now_ms());
     if (order->status == STORE_OK && *stock < order->quantity)
         order->status =
             product.stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;

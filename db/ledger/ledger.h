@@ -140,6 +140,10 @@ void place_fail(struct store_lot *lot, enum store_status status);
  * any more, and its memory is given back. */
 void place_forget(struct place *place);
 
+/* Does a sale take orders at AT_MS? STORE_OK, STORE_NOT_OPEN, STORE_ENDED. */
+enum store_status place_window(int64_t opens_ms, int64_t ends_ms,
+                               int64_t at_ms);
+
 /* ---- products.c, orders.c ------------------------------------------------ */
 
 /* STORE_NO_PRODUCT if there is none. */
@@ -147,10 +151,6 @@ enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product);
 
 enum store_status products_none(struct sql *db, int64_t id);
-
-/* Does the sale take orders at AT_MS? STORE_OK, STORE_NOT_OPEN, STORE_ENDED. */
-enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
-                                  int64_t at_ms);
 
 /* Write: a struct store_change. */
 enum store_status products_change(struct sql *db, struct store_write *write);

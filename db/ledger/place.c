@@ -215,6 +215,15 @@ static struct rows_segment *richest_of(struct rows_product *product,
 
 /* ---- an order ----------------------------------------------------------- */
 
+enum store_status place_window(int64_t opens_ms, int64_t ends_ms, int64_t at_ms)
+{
+    if (at_ms < opens_ms)
+        return STORE_NOT_OPEN;
+    if (ends_ms != 0 && at_ms >= ends_ms)
+        return STORE_ENDED;
+    return STORE_OK;
+}
+
 /* May the order be sold, as far as the sale and its units go? FROM is its
  * segment, NULL if that is not in use. */
 static void judge(const struct place *place, struct rows_product *product,
@@ -224,7 +233,7 @@ static void judge(const struct place *place, struct rows_product *product,
 
     order->segments = product->segments;
     order->status =
-        products_window(product->opens_ms, product->ends_ms, place->now_ms);
+        place_window(product->opens_ms, product->ends_ms, place->now_ms);
     if (order->status == STORE_OK && product->stock < order->quantity)
         order->status = STORE_SOLD_OUT;
     if (order->status != STORE_OK || place->lot->unlocked ||
@@ -257,15 +266,21 @@ static void gather(struct place *place, struct rows_product *product,
     }
 }
 
-/* The row of a lock that is kept need not be read for each lot. */
+/* A lock that is kept: its fence need not be looked at for each lot, nor its row read. */
+static bool is_announced(const struct place *place,
+                         const struct store_fence *fence)
+{
+    return fence_token(fence) != 0 && fence->name &&
+           fence->token == place->announced.token &&
+           strcmp(fence->name, place->announced.name) == 0 &&
+           strcmp(fence_owner(fence), place->announced.owner) == 0;
+}
+
 static void announce(struct place *place)
 {
     const struct store_fence *fence = place->lot->fence;
 
-    if (fence_token(fence) == 0 ||
-        (fence->token == place->announced.token &&
-         strcmp(fence->name, place->announced.name) == 0 &&
-         strcmp(fence_owner(fence), place->announced.owner) == 0))
+    if (fence_token(fence) == 0 || is_announced(place, fence))
         return;
     if (fence_stamp(place->db, fence) != STORE_OK)
         return;
@@ -479,7 +494,8 @@ static void decide(struct place *place, struct store_lot *lot)
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
-    if (!lot->unlocked && !fence_valid(lot->fence, sql_error(place->db))) {
+    if (!lot->unlocked && !is_announced(place, lot->fence) &&
+        !fence_valid(lot->fence, sql_error(place->db))) {
         place_fail(lot, STORE_MISUSE);
         return;
     }

@@ -76,16 +76,6 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
     return read_end(reader, error);
 }
 
-enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
-                                  int64_t at_ms)
-{
-    if (at_ms < opens_ms)
-        return STORE_NOT_OPEN;
-    if (ends_ms != 0 && at_ms >= ends_ms)
-        return STORE_ENDED;
-    return STORE_OK;
-}
-
 /* Two statements, and so a transaction around them. A product always has a
  * segment in use. */
 enum store_status store_product_segments(struct store_reader *reader,

@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define V4_BITS 96 /* of a mapped address: before the four bytes */
-
 /* An IPv4 address, whose bytes are at V4, mapped. */
 static struct in6_addr mapped(const void *v4)
 {
     struct in6_addr address = {0};
 
     address.s6_addr[10] = address.s6_addr[11] = 0xff;
-    memcpy(address.s6_addr + V4_BITS / 8, v4, 4);
+    memcpy(address.s6_addr + ADDRESS_V4_BITS / 8, v4, 4);
     return address;
 }
 
@@ -31,13 +29,6 @@ struct in6_addr address_of(const struct sockaddr *peer)
                (const char *)peer + offsetof(struct sockaddr_in6, sin6_addr),
                sizeof(address));
     return address;
-}
-
-bool address_is_loopback(const struct in6_addr *address)
-{
-    return IN6_IS_ADDR_LOOPBACK(address) ||
-           (IN6_IS_ADDR_V4MAPPED(address) &&
-            address->s6_addr[V4_BITS / 8] == 127);
 }
 
 /* *BITS: how long a prefix of TEXT may be, beyond that of a mapped address. */
@@ -98,7 +89,7 @@ static bool next_network(const char **list, struct in6_addr *network,
     prefix = slash ? strtoul(slash + 1, &end, 10) : *bits;
     if (prefix > *bits || *end || (slash && !isdigit((unsigned char)slash[1])))
         return false;
-    *bits = (unsigned)prefix + (*bits == 32 ? V4_BITS : 0);
+    *bits = (unsigned)prefix + (*bits == 32 ? ADDRESS_V4_BITS : 0);
     return true;
 }
 

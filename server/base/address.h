@@ -13,11 +13,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define ADDRESS_V4_BITS 96 /* of a mapped address: before the four bytes */
+
 /* PEER may be NULL: the result is "::", which is nobody's. */
 struct in6_addr address_of(const struct sockaddr *peer);
 
 /* The address is this machine's: 127.0.0.0/8 or ::1. */
-bool address_is_loopback(const struct in6_addr *address);
+static inline bool address_is_loopback(const struct in6_addr *address)
+{
+    return IN6_IS_ADDR_LOOPBACK(address) ||
+           (IN6_IS_ADDR_V4MAPPED(address) &&
+            address->s6_addr[ADDRESS_V4_BITS / 8] == 127);
+}
 
 /* SIZE bytes of TEXT, an element of X-Forwarded-For: with or without spaces
  * around it, a port behind it, brackets. False: it is no address. */

@@ -86,10 +86,10 @@ bool access_is_our_host(const char *host, const char *listen,
     if (*port && port[1 + strspn(port + 1, "0123456789")])
         return false;
     return is_host_of("localhost", host, size) ||
-           is_host_of("[::1]", host, size) ||
+           is_host_of("[::1]", host, size) || is_host_of(listen, host, size) ||
+           is_host_of(address, host, size) ||
            (isdigit((unsigned char)*host) && address_parse(host, size, &v4) &&
             address_is_loopback(&v4)) ||
-           is_host_of(listen, host, size) || is_host_of(address, host, size) ||
            (size > 0 && !gethostname(machine, sizeof(machine)) &&
             is_host_of(machine, host, size));
 }

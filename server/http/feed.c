@@ -243,8 +243,6 @@ bool feed_enter(struct feed *feed, struct viewer *viewer, const char *last_id)
 
 void feed_leave(struct viewer *viewer)
 {
-    if (!viewer->feed)
-        return;
     atomic_fetch_sub(&viewer->feed->viewers, 1);
     free(viewer->text);
     *viewer = (struct viewer){0};

@@ -58,7 +58,7 @@ uint64_t feed_pause_us(const struct feed *feed);
 
 /* Begins where LAST_ID ends; NULL = anew. False: too many watch, or no memory. */
 bool feed_enter(struct feed *feed, struct viewer *viewer, const char *last_id);
-/* Nobody: fine. */
+/* One that has entered. */
 void feed_leave(struct viewer *viewer);
 
 /* Has the products looked at if it is time. Is there something to be told? */

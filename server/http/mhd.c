@@ -124,7 +124,8 @@ static void finish(struct connection *connection)
     if (request->stage != REQUEST_NEW)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->stage = REQUEST_NEW;
-    feed_leave(&request->viewer);
+    if (request->viewer.feed)
+        feed_leave(&request->viewer);
     request_end(request);
 }
 

@@ -53,6 +53,7 @@ struct dispatcher {
     struct queue unlocked; /* of orders that need no lock; not in the table */
     struct store_order *batch[BATCH_MAX];
     bool stopping;
+    bool has_segments; /* a product was met that has several: hints count */
 
     sem_t idle; /* posted while it is stopping and nothing is left to do */
 };
@@ -122,7 +123,9 @@ static void choose(struct dispatcher *d, struct order *order, bool again)
     struct store_order *record = &order->record;
 
     record->segment =
-        hints_choose(d->app->hints, record->product_id, record->quantity);
+        d->has_segments
+            ? hints_choose(d->app->hints, record->product_id, record->quantity)
+            : 0;
     enqueue(d, order, again);
 }
 
@@ -241,7 +244,8 @@ static bool attend(void *ctx, uint64_t *due_us)
     if (atomic_load(&d->intake.closed))
         stop_all(d);
     *due_us = locks_attend(d->locks);
-    hints_attend(d->app->hints, d->queues.now_us);
+    if (d->has_segments)
+        hints_attend(d->app->hints, d->queues.now_us);
     /* An order that was counted and is not in the inbox yet is on its way. */
     if (d->stopping && atomic_load(&d->intake.depth) == 0 &&
         locks_are_idle(d->locks) && hints_are_idle(d->app->hints))
@@ -338,8 +342,10 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
         metrics_count(d->app->metrics, METRICS_CHECKS, lot->n);
         metrics_count(d->app->metrics, METRICS_WRONG, lot->wrongly_known);
     } else {
-        hints_note(d->app->hints, queue->id.product_id, order->record.segments,
-                   queue->id.segment, lot->left);
+        d->has_segments |= order->record.segments > 1;
+        if (d->has_segments)
+            hints_note(d->app->hints, queue->id.product_id,
+                       order->record.segments, queue->id.segment, lot->left);
         queue->has_placed = true;
         if (lot->status == STORE_STALE_FENCE)
             locks_leave(d->locks, queue);

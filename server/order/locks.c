@@ -52,6 +52,7 @@ struct locks {
     struct timers timers;
     struct timer look_timer;
     size_t gives, tries, waits; /* tasks under way, by kind */
+    unsigned wait_ms;           /* for a lock at most */
     bool is_away, stopping;
 
     /* With --shared: which of the locks that we hold another instance waits for. A
@@ -264,7 +265,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     const char *why;
     enum order_outcome outcome = lock_task_outcome(lock, &why);
     bool no_product = outcome == ORDER_NO_PRODUCT;
-    uint64_t wait_us = 1000 * (uint64_t)lock_wait_ms(locks->app);
+    uint64_t wait_us = 1000 * (uint64_t)locks->wait_ms;
     /* To the millisecond: a wait of 0 is none. */
     uint64_t now_us = locks->queues->now_us + 1000;
 
@@ -375,7 +376,7 @@ static void begin_take(struct locks *locks, struct queue *queue,
  * must hear of it: so they are waited for by turns. */
 static void begin_all(struct locks *locks)
 {
-    unsigned turn_ms = lock_wait_ms(locks->app);
+    unsigned turn_ms = locks->wait_ms;
     struct queue *queue, *next;
 
     for (queue = TAILQ_FIRST(&locks->giving); queue && locks->gives < GIVES_MAX;
@@ -561,6 +562,7 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
     locks->refuse = refuse;
     locks->owner = owner;
     locks->inbox.app = app;
+    locks->wait_ms = lock_wait_ms(app);
     TAILQ_INIT(&locks->sessions);
     TAILQ_INIT(&locks->wanted);
     TAILQ_INIT(&locks->busy);
