@@ -229,6 +229,7 @@ async function endGame() {
   const id = game?.id;
   game = null;
   inside = [];
+  $('save').disabled = true;
   if (id) await call('DELETE', `/api/lab/games/${id}`).catch(() => null);
 }
 
@@ -485,6 +486,9 @@ async function follow(hash) {
     scrollTo(0, 0);
   }
   await begin(address.get('moves') ?? '');
+  const shown = { stop: stop?.id, lock: $('lock').value, story: $('story').value };
+  const missing = Object.keys(shown).find((each) => address.has(each) && address.get(each) !== shown[each]);
+  if (missing && !(missing === 'story' && address.has('lock'))) tell(words.notThere(address.get(missing)));
 }
 
 async function start() {

@@ -58,7 +58,7 @@ static const struct {
     {"take\n  SET $name:{x} 1 -> OK taken\n", ":2: '$name:{x}': there are"},
     /* Further down only: no loop. */
     {"take\n  GET $name -> nil next, else get\n  SET $name 1 -> OK get\n",
-     ":2: 'get': there is no such command below"},
+     ":2: 'get': neither taken, busy"},
     {TAKE "release\n  DEL $name -> 1 next\n", ":4: 'next': there is no"},
     {"take\n  EXISTS $name -> 1 busy, else taken\n" RELEASE,
      "'take': no command of it writes $name"},

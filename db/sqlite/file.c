@@ -53,6 +53,7 @@ static enum store_status check_missing(const char *path,
 {
     static const char *const ends[] = {"-wal", "-journal"};
     char folder[PATH_MAX];
+    const char *parent;
     struct stat st;
 
     for (size_t i = 0; i < 2; i++) {
@@ -68,10 +69,11 @@ static enum store_status check_missing(const char *path,
     snprintf(folder, sizeof(folder), "%s", path);
     /* Not for a person alone, also if it may not be written: the folder may
      * be one where nothing is mounted yet. */
-    return access(dirname(folder), W_OK | X_OK) == 0
+    parent = dirname(folder); /* "." of a bare name */
+    return access(parent, W_OK | X_OK) == 0
                ? STORE_OK
                : failure_set(error, STORE_IO, "cannot make it in %s: %s",
-                             folder, strerror(errno));
+                             parent, strerror(errno));
 }
 
 /* The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one through a

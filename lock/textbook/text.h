@@ -39,8 +39,12 @@
  *
  * Arguments are words, $name (the lock's key), $name:WORD (a key beside it, in the same
  * slot of a cluster), $owner, $lease (ms), $holds (that are to be left), and $way: "set",
- * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands are
- * those of the table in text_script.c, and get no keys but these. EVAL runs the Lua that is
+ * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands, which
+ * get no keys but these, are
+ *     GET PTTL TTL TYPE EXISTS HGET HEXISTS HLEN SISMEMBER SCARD LINDEX LLEN ZRANGE ZSCORE
+ *     ZCARD SET SETNX GETDEL GETSET DEL UNLINK PEXPIRE EXPIRE PERSIST INCR DECR INCRBY
+ *     HSET HSETNX HINCRBY HDEL SADD SREM LPUSH RPUSH LPOP RPOP LREM ZADD ZREM EVAL
+ * EVAL runs the Lua that is
  * indented further than itself: KEYS[1] is $name, more keys may follow, then ARGV. It may
  * neither loop nor join texts nor call by another key; the right to all of its calls is
  * asked for before it writes. A script must compile. An error of the server is no reply

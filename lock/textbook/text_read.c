@@ -262,8 +262,12 @@ static bool check_ways(struct reader *reader,
             reader->line = part->commands[i].line;
             if (answer->outcome == DLOCK_TEXT_GOES_ON &&
                 dlock_text_next(part, i, answer) >= part->n)
-                return fail(reader, answer->to == NULL ? "next" : answer->to,
-                            "there is no such command below this one");
+                return answer->to == NULL
+                           ? fail(reader, "next",
+                                  "there is no command below this one")
+                           : fail(reader, answer->to,
+                                  "neither taken, busy, done, lost or next, "
+                                  "nor a command below this one");
         }
     return true;
 }

@@ -152,6 +152,9 @@ test('stories and free play are a click away, and so is the path', async (page) 
   await says(page.locator('#title'), /^Read, compute, write$/);
   await page.goto('/lab#stop=99');
   await says(page.locator('#title'), /^Read, compute, write$/);
+  await says(page.locator('#told'), /^There is no “99” here/);
+  await page.goto('/lab#lock=nope');
+  await says(page.locator('#told'), /^There is no “nope” here/);
 });
 
 test('a link is followed though the game before it draws its own address', async (page) => {

@@ -7,6 +7,7 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
+#include "server/lab/stage/stage_options.h"
 
 /* "naive", "guarded" or "batched" */
 static const char *deduct(const struct explore *explore)
@@ -173,7 +174,7 @@ bool explore_tell(const struct explore *explore, struct fail *error)
                  " a second\n",
                  result->schedules, explore_extent(explore), result->states,
                  per_second);
-    if (!worst)
+    if (!worst || stage_options_interrupted())
         return true;
     good = game_open(&game, &explore->scene, stdout,
                      explore->look | DRAW_NO_STATE);
