@@ -184,6 +184,18 @@ ok !JSON::PP::decode_json($result)->{whole}, 'what is known by then, and that it
 like JSON::PP::decode_json($result)->{verdict}, qr/\Anone in the \d+ that were played/, 'in words';
 is $ours->(), 0, 'and nothing is left behind';
 
+# A random search goes on behind what it finds, which is its verdict.
+for my $seconds (1, 4, 16) {
+    $pid = open3($in, $said, undef, Stockade::binary(), qw(explore --random 100 none));
+    select undef, undef, undef, $seconds;
+    kill 'INT', $pid;
+    $text = do { local $/ = undef; <$said> };
+    waitpid $pid, 0;
+    last if $text =~ /\Abreaks/;
+}
+is $? >> 8, 1, 'Ctrl-C: it has found something, exit 1';
+unlike $text, qr/interrupted|^move/m, 'and draws nothing that it has not played';
+
 # Time is up in the middle of a length, which does not count.
 my @wide = (qw(--lost-replies 2 --troubles 4), 'fenced');
 $pid = open3($in, $said, undef, Stockade::binary(), qw(explore -i --json --seconds 1), @wide);
