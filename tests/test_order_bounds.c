@@ -255,6 +255,21 @@ ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000)
     redis_server_resume(order_rig_redis());
 }
 
+/* Nor for one for each lock that is held. */
+ORDER_RIG_TEST(stopping_with_many_locks_while_redis_hangs, .lock_wait_ms = 8000)
+{
+    for (int64_t id = 1; id <= MANY; id++)
+        order_rig_put(rig, id, 10, 1);
+    step_log_shut_at(&order_steps, "eval-release", 0, DLOCK_BEFORE);
+    order_rig_submit_many(rig, NULL, MANY, MANY);
+    order_rig_await_answered(rig, MANY);
+    step_log_await_gate(&order_steps, 1);
+    redis_server_pause(order_rig_redis());
+    step_log_open(&order_steps);
+    expect_stops(rig);
+    redis_server_resume(order_rig_redis());
+}
+
 #define TRIES_MAX 16 /* locks that are asked for at once */
 
 /* The lock server answers nobody: who has not been asked for yet is told so. */

@@ -9,6 +9,7 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 #define BUCKET (INT64_C(1) << FILTER_BUCKET_BITS)
 #define FILTER (INT64_C(1) << FILTER_ORDERS_BITS)
@@ -176,6 +177,22 @@ STORE_OWN_TEST(test_limit_counts_all_buckets)
     assert_int_equal(store_rig_audit(rig).miscounted, 1);
 }
 
+/* Nor if the newest row says none, or less than the one that is given back. */
+STORE_OWN_TEST(test_limit_forgets_what_older_buckets_say)
+{
+    struct store_order first = buy_at(rig->store, 1, "");
+    struct store_order second = store_rig_ask(1, 1, 2, "");
+
+    skip_to(rig, BUCKET);
+    store_rig_place(rig, &second);
+    assert_ok(store_cancel(rig->store, second.id, &second, NULL));
+    assert_ok(store_cancel(rig->store, first.id, &first, NULL));
+    skip_to(rig, 2 * BUCKET);
+    assert_ok(store_rig_buy(rig, 1, 1, 3, ""));
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
 /* An order that was not kept stays in the filter, and its bucket has no row of its user. */
 STORE_OWN_TEST(test_limit_counts_what_was_kept)
 {
@@ -197,6 +214,24 @@ STORE_OWN_TEST(test_limit_counts_what_was_kept)
     store_rig_expect_sound(rig);
 }
 
+/* So many others have ordered since that the filter itself has to say which of a user's
+ * buckets is the newest. */
+STORE_OWN_TEST(test_limit_counts_the_newest_of_many_buckets)
+{
+    struct filter *filter = &rig->store->place.keys.filter;
+    struct store_order first = buy_at(rig->store, 1, "");
+
+    for (int64_t bucket = 1; bucket < 3; bucket++) {
+        skip_to(rig, bucket * BUCKET);
+        assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    }
+    skip_to(rig, 3 * BUCKET);
+    memset(filter->recent, 0, sizeof(filter->recent));
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    assert_ok(store_cancel(rig->store, first.id, &first, NULL));
+    store_rig_expect_sound(rig);
+}
+
 /* Units that were sold without a limit are counted when there is one. */
 STORE_OWN_TEST(test_limit_that_comes_later)
 {
@@ -208,6 +243,7 @@ STORE_OWN_TEST(test_limit_that_comes_later)
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
     put(rig, 2);
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig); /* they stand in his newest bucket */
     assert_ok(store_cancel(rig->store, first.id, &first, NULL));
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
@@ -247,6 +283,20 @@ STORE_OWN_TEST(test_no_memory_for_the_last_filter)
     assert_int_equal(buy_at(rig->store, 1, "d").status, STORE_LIMIT);
     assert_true(buy_at(rig->store, 1, "c").replayed);
     store_rig_expect_sound(rig);
+}
+
+/* The newest ones are in a filter that does not have it. */
+STORE_OWN_TEST(test_no_memory_for_an_older_filter)
+{
+    struct filter *filter = &rig->store->place.keys.filter;
+
+    is_sold(rig->store, "a", 1);
+    skip_to(rig, FILTER);
+    is_sold(rig->store, "b", FILTER);
+    free(filter->slots[0]);
+    filter->slots[0] = NULL;
+    memset(filter->recent, 0, sizeof(filter->recent));
+    is_known(rig, rig->store, "a", 1);
 }
 
 /* Orders that were not kept give their numbers to others, and stay in the filter: so
@@ -313,6 +363,37 @@ STORE_SHARED_TEST(test_keys_of_another_instance)
     assert_int_equal(buy_at(other, 7, "").status, STORE_LIMIT);
     store_close(other);
     store_rig_expect_sound(rig);
+}
+
+/* Of a batch the last order is the one that was seen: by another one's number and secret all
+ * orders would be read anew whenever somebody else has written. */
+STORE_SHARED_TEST(test_last_of_a_batch_is_what_was_seen)
+{
+    const struct filter *filter = &rig->store->place.keys.filter;
+    struct store_order orders[2], *both[] = {&orders[0], &orders[1]};
+
+    for (size_t i = 0; i < 2; i++)
+        orders[i] = store_rig_ask(1, 1, 1, "");
+    assert_ok(store_place(rig->store, both, 2, NULL, NULL));
+    assert_int_equal(filter->seen, orders[1].number);
+    assert_int_equal(filter->secret, orders[1].secret);
+}
+
+/* What another one sells is read while nobody waits for it, and not only by a batch, which
+ * keeps all others out meanwhile. */
+STORE_SHARED_TEST(test_orders_of_others_are_read_ahead)
+{
+    struct store *other = store_of(rig);
+    struct filter *filter;
+
+    store_rig_close(rig);
+    store_rig_open(rig, (struct store_options){.shared = true, .look_ms = 10});
+    filter = &rig->store->place.keys.filter;
+    is_sold(other, "a", 1);
+    for (int i = 0; i < 5000 && filter->seen == 0; i++)
+        usleep(2000);
+    assert_int_equal(filter->seen, 1);
+    store_close(other);
 }
 
 /* The number of an order that was not kept is somebody else's then. */

@@ -166,6 +166,23 @@ STORE_TEST(test_ids_cannot_be_guessed)
     assert_int_equal(store_rig_product(rig, 1).stock, 998);
 }
 
+/* Nor from one of those that were written with it. */
+STORE_TEST(test_ids_of_one_statement_have_nothing_in_common)
+{
+    enum { N = 64 };
+    struct store_order orders[N], *all[N];
+
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = N});
+    for (int i = 0; i < N; i++) {
+        orders[i] = store_rig_ask(1, 1, 1, "");
+        all[i] = &orders[i];
+    }
+    assert_ok(store_place(rig->store, all, N, NULL, NULL));
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(orders[i].secret != orders[j].secret);
+}
+
 STORE_TEST(test_texts_that_are_no_ids)
 {
     struct store_order order;

@@ -60,6 +60,23 @@ STORE_OWN_TEST(what_failed_costs_the_connection)
     assert_int_equal(journals_open(rig), before);
 }
 
+/* Without a lock an order hears what its user has had, or that it needs one. */
+STORE_OWN_TEST(a_limit_needs_no_lock)
+{
+    struct store_order order = store_rig_ask(1, 7, 1, ""), *one = &order;
+    struct store_lot lot = {.orders = &one, .n = 1, .unlocked = true};
+
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = STOCK, .limit_per_user = 2});
+    assert_int_equal(buy(rig, 1), STORE_OK);
+    assert_ok(store_rig_go(rig, &lot, 1));
+    assert_int_equal(order.status, STORE_NEEDS_LOCK);
+    assert_int_equal(buy(rig, 1), STORE_OK);
+    assert_ok(store_rig_go(rig, &lot, 1));
+    assert_int_equal(order.status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
 /* They are known in their own transaction, and forgotten in the next one. */
 STORE_OWN_TEST(more_products_than_are_kept)
 {

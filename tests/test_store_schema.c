@@ -38,7 +38,8 @@ static const char version_2[] =
     "INSERT INTO fences VALUES ('lock:{2:1}', 7, 'o');";
 
 /* A user may buy two of product 3. User 42 has one unit in each of two buckets of
- * orders (schema_8.sql); product 4 got its limit since, and nobody has counted. */
+ * orders (schema_8.sql), and 43 has given his back; product 4 got its limit since, and
+ * nobody has counted. */
 static const char version_5[] =
 #include "db/sqlite/schema.sql.inc"
 #include "db/sqlite/schema_2.sql.inc"
@@ -56,6 +57,7 @@ static const char version_5[] =
     "INSERT INTO orders VALUES "
     "(1, 11, 3, 0, 42, 1, 5, 2, 0, 0, 1, 0, 'old', 0), "
     "(2, 12, 4, 0, 42, 2, 5, 0, 0, 0, 1, 0, NULL, 0), "
+    "(3, 14, 3, 0, 43, 2, 5, 2, 0, 1, 1, 1, NULL, 0), "
     "(32768, 13, 3, 0, 42, 1, 5, 2, 0, 0, 1, 0, 'newer', 0);"
     "INSERT INTO purchases VALUES (3, 42, 2), (4, 42, 77);";
 
@@ -168,7 +170,8 @@ static void expect_keys_and_limits(struct store_rig *rig)
     assert_ok(store_cancel(rig->store, "1-000000000000000b", &order, NULL));
     assert_ok(store_rig_buy(rig, 3, 42, 1, ""));
     assert_int_equal(store_rig_buy(rig, 3, 42, 1, ""), STORE_LIMIT);
-    expect_stock(rig, 3, 8);
+    assert_ok(store_rig_buy(rig, 3, 43, 2, ""));
+    expect_stock(rig, 3, 6);
 }
 
 STORE_DIR_TEST(test_version_5_knows_its_keys_and_limits)

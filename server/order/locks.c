@@ -25,7 +25,6 @@
 #define WAITS_MAX     64  /* each with a session of its own */
 #define TURN_MS       250 /* that a busy lock is waited for in one go; */
 #define TURN_MS_SHORT 5 /* of very many, or with a session that holds others */
-
 #define LOOK_EVERY_US 10000 /* a lock at most */
 #define LOOKS_MAX     64    /* in one task */
 
@@ -292,19 +291,33 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     session_settle(locks, session);
 }
 
-/*
- * A lock server that does not take a lock back may be there again in a moment, and
- * until then the product is blocked for everybody: so the release is tried again.
- * A lock that cannot be given back ends with its lease. Its session takes no more
- * locks, because nobody knows what the server believes of it.
- *
- * Another instance that waits has to hear of a release, to wake up and to ask; we would
- * be faster, so we step back.
- */
+/* A lock that was not given back ends with its lease, and its session takes no more, because
+ * nobody knows what the server believes of it. Another instance that waits has to hear of a
+ * release, to wake up and to ask; we would be faster, so we step back. */
+static void let_go(struct locks *locks, struct queue *queue)
+{
+    struct lock_session *session = queue->session;
+
+    session->holds--;
+    session->retired |= locks->is_away;
+    queue->session = NULL;
+    if (queue->to_others && !locks->is_away && !locks->stopping &&
+        !queue->batch) {
+        queue->state = QUEUE_BUSY;
+        timers_set(&locks->timers, &queue->timer,
+                   locks->queues->now_us + STEP_BACK_US);
+        locks_update(locks, queue);
+    } else {
+        to_free(locks, queue);
+    }
+    session_settle(locks, session);
+}
+
+/* A lock server that does not take a lock back may be there again in a moment, and until
+ * then the product is blocked for everybody: so the release is tried again. */
 static void hear_given(struct locks *locks, struct queue *queue)
 {
     uint64_t now_us = locks->queues->now_us;
-    struct lock_session *session = queue->session;
 
     locks->is_away = health_is_no_answer(queue->lock.status);
     if (locks->is_away && queue->first_give_us == 0) {
@@ -315,20 +328,10 @@ static void hear_given(struct locks *locks, struct queue *queue)
     if (locks->is_away && !locks->stopping &&
         now_us < queue->first_give_us + GIVE_US_MAX) {
         timers_set(&locks->timers, &queue->timer, now_us + GIVE_RETRY_US);
+        session_settle(locks, queue->session);
     } else {
-        session->holds--;
-        session->retired |= locks->is_away;
-        queue->session = NULL;
-        if (queue->to_others && !locks->is_away && !locks->stopping &&
-            !queue->batch) {
-            queue->state = QUEUE_BUSY;
-            timers_set(&locks->timers, &queue->timer, now_us + STEP_BACK_US);
-            locks_update(locks, queue);
-        } else {
-            to_free(locks, queue);
-        }
+        let_go(locks, queue);
     }
-    session_settle(locks, session);
 }
 
 static size_t *count_of(struct locks *locks, const struct lock_task *task)
@@ -384,8 +387,12 @@ static void begin_all(struct locks *locks)
         next = TAILQ_NEXT(queue, place);
         if (queue->session->in_use)
             continue;
-        queue->session->in_use = true;
-        begin(locks, queue, LOCK_GIVE);
+        if (locks->stopping && locks->is_away) { /* or it would end too late */
+            let_go(locks, queue);
+        } else {
+            queue->session->in_use = true;
+            begin(locks, queue, LOCK_GIVE);
+        }
     }
     while (locks->tries < TRIES_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
         begin_take(locks, queue, 0);
