@@ -365,7 +365,7 @@ STORE_SHARED_TEST(test_keys_of_another_instance)
     store_rig_expect_sound(rig);
 }
 
-/* Of a batch the last order is the one that was seen: by another one's number and secret all
+/* The filter goes on behind the last order of a batch: by another one's number and secret all
  * orders would be read anew whenever somebody else has written. */
 STORE_SHARED_TEST(test_last_of_a_batch_is_what_was_seen)
 {
@@ -379,8 +379,8 @@ STORE_SHARED_TEST(test_last_of_a_batch_is_what_was_seen)
     assert_int_equal(filter->secret, orders[1].secret);
 }
 
-/* What another one sells is read while nobody waits for it, and not only by a batch, which
- * keeps all others out meanwhile. */
+/* The committer reads ahead what others sell, because a batch keeps all others out
+ * meanwhile. */
 STORE_SHARED_TEST(test_orders_of_others_are_read_ahead)
 {
     struct store *other = store_of(rig);

@@ -280,7 +280,7 @@ static void announce(struct place *place)
 {
     const struct store_fence *fence = place->lot->fence;
 
-    if (fence_token(fence) == 0 || is_announced(place, fence))
+    if (fence_token(fence) == 0)
         return;
     if (fence_stamp(place->db, fence) != STORE_OK)
         return;
@@ -394,7 +394,6 @@ static enum store_status place_lot(struct place *place,
     place->now_ms = now_ms();
     place->clock_ms = 0;
     place->lot = lot;
-    place->stamped = false;
     for (size_t i = 0; i < lot->n && place->db->status == STORE_OK; i++)
         place_order(place, lot->orders[i]);
     return place->db->status;
@@ -423,6 +422,7 @@ enum store_status place_alone(struct place *place, struct sql *db,
                               const struct store_lot *lot)
 {
     begin(place, db);
+    place->stamped = is_announced(place, lot->fence);
     place_lot(place, lot);
     end(place, lot, 1);
     if (db->status != STORE_OK)
@@ -494,7 +494,8 @@ static void decide(struct place *place, struct store_lot *lot)
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
-    if (!lot->unlocked && !is_announced(place, lot->fence) &&
+    place->stamped = is_announced(place, lot->fence);
+    if (!lot->unlocked && !place->stamped &&
         !fence_valid(lot->fence, sql_error(place->db))) {
         place_fail(lot, STORE_MISUSE);
         return;
