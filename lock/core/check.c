@@ -9,7 +9,8 @@
 /* Tokens pass through Lua, whose numbers are exact up to twice this. */
 #define FENCE_FLOOR_MAX (UINT64_C(1) << 52)
 
-/* Renewed every third of it: a shorter one would live on luck. */
+/* A renewal comes every third of it: with less than 10 ms for a round trip, a lease would
+ * live on luck. */
 enum { WATCHDOG_LEASE_MS_MIN = 30 };
 
 enum { LABEL_BYTES_MAX = 40 };
@@ -30,16 +31,22 @@ enum dlock_status dlock_check_name(const char *name)
 
     if (name == NULL || name[0] == '\0')
         return dlock_error_set(DLOCK_MISUSE, "the name is empty");
+    /* The name may come from a grant whose text has no end: not a byte is read beyond what
+     * a name may have. */
     len = strnlen(name, DLOCK_NAME_BYTES_MAX + 1);
     if (len > DLOCK_NAME_BYTES_MAX)
         return dlock_error_set(DLOCK_MISUSE, "the name is longer than %d bytes",
                                DLOCK_NAME_BYTES_MAX);
     for (size_t i = 0; i < len; i++)
+        /* A byte from 0x80 on is negative where char is signed, and is caught by the first
+         * half; elsewhere by the second. */
         if (name[i] < ' ' || name[i] > '~')
             return dlock_error_set(DLOCK_MISUSE,
                                    "byte %zu of the name is not printable "
                                    "ASCII",
                                    i);
+    /* A lock of such a name would be another lock's list of waiters or its fence counter,
+     * and deleting one would break the other. */
     if (strstr(name, RESERVED) != NULL)
         return dlock_error_set(DLOCK_MISUSE,
                                "'" RESERVED "' is the library's own in a name");
@@ -94,9 +101,13 @@ static enum dlock_status check_terms(const struct dlock *client,
     };
     enum dlock_status status = DLOCK_OK;
 
+    /* A caller that asks for a token relies on it: a grant without one would pass every
+     * write. */
     if (terms->fenced && (info->capabilities & tokens) == 0)
         return dlock_error_set(DLOCK_MISUSE, "strategy %s has no tokens",
                                info->name);
+    /* The detector is a library of its own: a wait that nobody watches over would be
+     * without end. */
     if (terms->deadlock_ms > 0 && dlock_detector_made == NULL)
         return dlock_error_set(DLOCK_MISUSE,
                                "deadlock_ms needs dlock_deadlock_register()");
@@ -125,7 +136,9 @@ enum dlock_status dlock_check_lease(unsigned lease_ms)
         &(struct bound){"lease_ms", lease_ms, DLOCK_LEASE_MS_MAX}, 1);
 }
 
-/* Strategy and url are checked where they are looked up and taken apart. */
+/* Strategy and url are checked where they are looked up and taken apart. A label must have
+ * no colon, which divides "HOST:PID:LABEL", and no blank, which ends the owner in
+ * inspect.lua's answer. */
 static bool is_label(const char *label)
 {
     size_t len = strlen(label);

@@ -29,6 +29,7 @@ static void default_random(void *ctx, void *bytes, size_t len)
     while (len > 0) {
         ssize_t got = getrandom(next, len, 0);
 
+        /* EINTR is a signal of the host program's: the rest is asked for after it. */
         if (got < 0 && errno != EINTR)
             abort();
         if (got > 0) {
@@ -82,6 +83,8 @@ uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts)
 
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms)
 {
+    /* A sum that wrapped would be a deadline long ago: a lease without end would have
+     * ended. */
     return ms > UINT64_MAX - point ? UINT64_MAX : point + ms;
 }
 
@@ -118,6 +121,8 @@ bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
 
     if (left_ms == 0)
         return false;
+    /* A cut wait ends early and says that time is left; the caller looks at its condition
+     * and comes again. */
     if (left_ms > NAP_MS_MAX)
         left_ms = NAP_MS_MAX;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -139,12 +144,15 @@ int dlock_clock_thread(pthread_t *thread, const char *name,
     int status;
 
     (void)sigfillset(&all);
+    /* A new thread inherits the mask: were it set by the thread itself, a signal could
+     * still come in between. */
     status = pthread_sigmask(SIG_SETMASK, &all, &before);
     if (status != 0)
         return status;
     status = pthread_create(thread, NULL, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status == 0)
+        /* A name that fails is no reason to be without the thread. */
         (void)pthread_setname_np(*thread, name);
     return status;
 }

@@ -28,6 +28,8 @@ static _Thread_local struct dlock_error said;
 
 void dlock_error_say(const char *format, ...)
 {
+    /* The arguments may point into `said`, which therefore changes only when the new text
+     * is complete. */
     struct dlock_error next;
     va_list args;
 
@@ -61,9 +63,12 @@ enum dlock_status dlock_error_report(struct dlock_error *error,
     const char *text =
         said.text[0] != '\0' ? said.text : dlock_status_text(status);
 
+    /* The caller's text stays as it is after a success: it may hold that of an earlier
+     * call. */
     if (status != DLOCK_OK && error != NULL && call == NULL)
         (void)snprintf(error->text, sizeof(error->text), "%s", text);
     else if (status != DLOCK_OK && error != NULL)
+        /* The bound leaves room for the call's name, which is of at most 17 bytes. */
         (void)snprintf(error->text, sizeof(error->text), "%s: %.180s", call,
                        text);
     said.text[0] = '\0';

@@ -18,7 +18,8 @@ unsigned dlock_forks(void)
     return forks_n;
 }
 
-/* Nobody takes one of these mutexes with another one of them. */
+/* The order does not matter, because no thread holds one of these mutexes and takes
+ * another: so this cannot end in a deadlock. */
 static void before(void)
 {
     for (size_t i = 0; i < ALL_N; i++)
@@ -33,10 +34,14 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+    /* The count rises before anything else: from here on every call on a client of the
+     * parent's is refused. */
     forks_n++;
     for (size_t i = 0; i < ALL_N; i++)
         if (all[i]->forget != NULL)
             all[i]->forget();
+    /* The child owns the mutexes that its only thread took before the fork, and gives them
+     * back as the parent does. */
     in_parent();
 }
 
@@ -49,6 +54,7 @@ static void watch_once(void)
 
 bool dlock_forks_watch(void)
 {
+    /* A handler that is registered twice would lock each mutex twice. */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     return pthread_once(&once, watch_once) == 0 && watch_status == 0;

@@ -145,6 +145,8 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
         return false;
     /* A lease that still runs, in the pass or not, must not end before the pass does,
      * because its holder must hear of that in time. */
+    /* A hold is due by the end of its lease at the latest, so all leases that end before
+     * the limit stand in this part of the queue. */
     for (next = due; next != NULL && next->at < pass->limit_ms;
          next = TAILQ_NEXT(next, link)) {
         end_ms = ((struct dlock_hold *)next)->deadline_ms;
@@ -156,6 +158,7 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
         struct dlock_hold *each = (struct dlock_hold *)due;
 
         next = TAILQ_NEXT(due, link);
+        /* A lease that is renewed no more gains nothing by an early look. */
         if (due->at > now && each->stop_ms <= now)
             continue;
         dlock_due_remove(&pass->queue, due);
@@ -163,6 +166,8 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
         each->in_pass = true;
         each->loss = DLOCK_LOSS_N;
         each->renew = NULL;
+        /* settle() may set an earlier look; without an answer to a renewal the end of the
+         * lease is the last moment to tell the holder. */
         each->due.at = each->deadline_ms;
         if (each->state == LIVE && each->stop_ms > now &&
             each->deadline_ms > pass->silent_ms) {
@@ -189,6 +194,8 @@ static void send_pass(struct dlock_watchdog *pass)
     if (pass->renewed_n > 0) {
         client->strategy->renew(client, pass->renews, pass->renewed_n,
                                 client->watchdog_lease_ms, pass->limit_ms);
+        /* Replies below take this back: one answer shows that leases can be renewed
+         * again. */
         pass->silent_ms = dlock_clock_now(client->clock);
     }
     for (size_t i = 0; i < pass->renewed_n; i++)
@@ -202,6 +209,8 @@ static void send_pass(struct dlock_watchdog *pass)
                            : renew->status == DLOCK_OK && renew->answer != 1 &&
                                  renew->answer != DLOCK_OVERTAKEN;
 
+        /* A server that just gave no answer is not asked why, since the pass would wait for
+         * it once more and the holder be told later. */
         if (is_lost && pass->silent_ms == 0 &&
             client->strategy->forced != NULL &&
             each->attempt <= client->strategy->forced(client, each->name,
@@ -235,6 +244,7 @@ static enum dlock_loss settle(struct dlock_hold *hold,
         return why_gone(hold, now);
     if (hold->renew->answer != 1)
         return DLOCK_LOSS_TAKEN;
+    /* A renewal never shortens: an extend may have set a later end. */
     if (hold->deadline_ms < deadline_ms)
         hold->deadline_ms = deadline_ms;
     hold->due.at = sent_at_ms + client->watchdog_lease_ms / RENEWALS_PER_LEASE;
@@ -249,7 +259,8 @@ static void apply(const struct dlock_watchdog *pass, uint64_t sent_at_ms)
 
         if (each->renew == NULL)
             continue;
-        /* Outlived while it was being renewed: the next pass is for that. */
+        /* A hold that is not LIVE was lost meanwhile by another way (lose()): the next pass
+         * tells its holder. */
         if (each->state != LIVE)
             each->loss = DLOCK_LOSS_N;
         else if (each->loss == DLOCK_LOSS_N)
@@ -308,6 +319,8 @@ static void *watch(void *arg)
             pass_once(watchdog, now);
             continue;
         }
+        /* During a pass wake_ms is in the past, so nobody signals: the thread looks at the
+         * queue again before it sleeps. */
         first = TAILQ_FIRST(&watchdog->queue);
         watchdog->wake_ms = first != NULL ? first->at : UINT64_MAX;
         (void)dlock_clock_wait(watchdog->client->clock, &watchdog->wake,
@@ -380,6 +393,8 @@ bool dlock_held_reserve(struct dlock_session *session, const char *name,
     struct dlock_watchdog *watchdog = session->client->watchdog;
     DLOCK_LOCKED(&watchdog->mutex);
 
+    /* A grant that was reserved for an acquire without success is still there, and is used
+     * again. */
     if (hold == NULL)
         return false;
     session->reserved = hold;
@@ -393,7 +408,8 @@ bool dlock_held_reserve(struct dlock_session *session, const char *name,
     return !renewed || watchdog->started;
 }
 
-/* A server may count on from holds of ours that we know to have given back. */
+/* A lock that counts by itself (textbook) may say more than one hold to a session that
+ * knows of none: only a count that begins anew shows a loss. */
 void dlock_held_add(struct dlock_session *session,
                     const struct dlock_grant *grant, uint64_t granted_at_ms,
                     unsigned max_hold_ms)
@@ -406,6 +422,8 @@ void dlock_held_add(struct dlock_session *session,
     bool anew = held_before && grant->holds == 1;
     DLOCK_LOCKED(&watchdog->mutex);
 
+    /* lose() comes before the new hold is in the list, because it would lose that one as
+     * well. */
     if (anew || !held_before)
         lose(session, hold->name, anew);
     hold->attempt = grant->attempt;
@@ -474,7 +492,12 @@ bool dlock_held_give(struct dlock_session *session,
     bool good;
 
     if (hold != NULL) {
+        /* The wait comes first: no renewal of this grant may reach the server after the
+         * release, because a lock without numbers would take it for one of the next
+         * grant. */
         await_pass(watchdog, hold);
+        /* IDLE ends the renewal, and forgets why the hold was lost: so that is read
+         * before. */
         *cut_off = hold->state == LOST && hold->loss == DLOCK_LOSS_UNREACHABLE;
         hold->state = IDLE;
         line_up(watchdog, hold, 0);
@@ -495,7 +518,7 @@ bool dlock_held_give(struct dlock_session *session,
     return good;
 }
 
-/* Not having reached the server settles nothing. */
+/* DLOCK_UNREACHABLE settles nothing, because the release was not carried out. */
 void dlock_held_given(struct dlock_session *session, uint64_t attempt,
                       enum dlock_status status)
 {

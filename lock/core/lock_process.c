@@ -74,6 +74,8 @@ static struct place *need(const char *name)
         return NULL;
     TAILQ_INIT(&place->armed);
     (void)snprintf(place->name, sizeof(place->name), "%s", name);
+    /* The tree keeps the pointer to PLACE, and compares NAME through it: so the place must
+     * not move. */
     if (tsearch(place, &places, compare_names) != NULL)
         return place;
     free(place);
@@ -96,6 +98,8 @@ static bool tell_one(struct place *place)
 
     if (first == NULL)
         return false;
+    /* The waiter leaves the list before it is called: a wake-up is for one waiter, and the
+     * next release is the next one's. */
     TAILQ_REMOVE(&place->armed, first, link);
     dlock_wake_call(&first->call);
     return true;
@@ -124,6 +128,8 @@ static enum dlock_status release(const struct dlock_attempt *attempt)
     if (place == NULL || strcmp(place->owner, attempt->session->owner) != 0)
         return DLOCK_LOST;
     place->owner[0] = '\0';
+    /* The name is free before anybody is told, because a waiter that tries at once must not
+     * find it taken. */
     (void)tell_one(place);
     forget(place);
     return DLOCK_OK;
@@ -147,6 +153,8 @@ static void *watch(struct dlock_session *session, const char *name)
 {
     struct waiter *waiter = calloc(1, sizeof(*waiter));
     DLOCK_LOCKED(&mutex);
+    /* watch() makes the place even if the name has become free meanwhile; arm() then finds
+     * it free, and tells at once. */
     struct place *place = waiter == NULL ? NULL : need(name);
 
     if (place == NULL) {
@@ -166,6 +174,8 @@ static uint64_t arm(void *watched, uint64_t until_ms,
     DLOCK_LOCKED(&mutex);
 
     waiter->call = *call;
+    /* A release, or the end of the wait, between the last try and this moment told nobody:
+     * with the mutex neither can slip in between this look and the list. */
     if (waiter->place->owner[0] == '\0' || dlock_wait_ended(waiter->session))
         dlock_wake_call(&waiter->call);
     else
@@ -186,6 +196,8 @@ static void disarm(void *watched)
 static void unwatch(void *watched, uint64_t free_ms)
 {
     struct waiter *waiter = watched;
+    /* The waiter has kept the place alive up to here, so it can be read before the mutex is
+     * taken. */
     struct place *place = waiter->place;
     DLOCK_LOCKED(&mutex);
 
@@ -201,6 +213,8 @@ static void unwatch(void *watched, uint64_t free_ms)
 static void tell_all(const void *node, VISIT visit, void *ctx)
 {
     (void)ctx;
+    /* twalk_r() visits an inner node three times, a leaf once: the waiters of each are told
+     * at one of these. */
     while ((visit == preorder || visit == leaf) &&
            tell_one(*(struct place *const *)node))
         continue;

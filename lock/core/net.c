@@ -32,12 +32,15 @@ int dlock_net_await(int fd, short events, uint64_t until_ms)
     for (;;) {
         struct pollfd poller = {.fd = fd, .events = events};
         uint64_t left = dlock_clock_real_left(until_ms);
+        /* The argument is an int: a long wait is cut, and the loop asks again. */
         int ready = poll(&poller, 1, left > 60000 ? 60000 : (int)left);
 
         if (ready > 0)
             return 1;
         if (ready < 0 && errno != EINTR)
             return -1;
+        /* poll() was called even with no time left, so that what has arrived already is
+         * taken. */
         if (left == 0) {
             errno = ETIMEDOUT;
             return 0;
@@ -60,6 +63,8 @@ unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms)
                           .tv_usec = (suseconds_t)(nap_ms % 1000) * 1000};
     int flags = fcntl(link.fd, F_GETFL);
 
+    /* A TLS record may take several reads, each of which would sleep its own nap: such a
+     * link is polled. */
     if (nap_ms < NAP_MS_MIN || flags < 0 || link.tls != NULL ||
         setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap)) != 0 ||
         fcntl(link.fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
@@ -85,6 +90,7 @@ int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
         }
         if (errno == EINTR)
             continue;
+        /* The buffer of the socket is full: the server does not read, or reads slowly. */
         if (errno != EAGAIN || dlock_net_await(link.fd, POLLOUT, until_ms) <= 0)
             return -1;
     }
@@ -109,6 +115,7 @@ ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
                     dlock_clock_real_now() + 2 * (uint64_t)nap_ms <= until_ms;
         ssize_t got = receive_some(link, bytes, size, naps ? 0 : MSG_DONTWAIT);
 
+        /* EAGAIN also ends a nap; the deadline is then looked at again. */
         if (got >= 0 || (errno != EINTR && errno != EAGAIN))
             return got;
         if (!naps && dlock_net_await(link.fd, POLLIN, until_ms) <= 0)
@@ -123,12 +130,16 @@ bool dlock_net_stale(struct dlock_link link)
     char byte;
     ssize_t got = receive_some(link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
+    /* EAGAIN is the only sign of a connection that is open and quiet; 0 bytes are its
+     * end. */
     return got >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
 void dlock_net_close(struct dlock_link *link)
 {
     if (link->tls != NULL)
+        /* TLS ends first, because its BIO knows the socket by its number, which is another
+         * one's as soon as it is closed. */
         dlock_tls_made->end(link->tls);
     if (link->fd >= 0)
         (void)close(link->fd);

@@ -2,7 +2,8 @@
  * wherever it lives. */
 #include "lock/core/client.h"
 
-/* The hook may call the library for another session, on this thread. */
+/* The hook may call the library for another session, on this thread, and such a call leaves
+ * no text behind: that of the call under way is put aside meanwhile. */
 static enum dlock_verdict tell(const struct dlock_wire_config *config,
                                const struct dlock_step *step)
 {
@@ -24,6 +25,8 @@ enum dlock_status dlock_step_before(const struct dlock_wire_config *config,
 
     if (verdict == DLOCK_GO)
         return DLOCK_OK;
+    /* The hook has the words and may send them later, so the command may yet have an
+     * effect: that is a "don't know", as if the reply were lost. */
     if (verdict == DLOCK_HOLD_BACK && step->words != NULL)
         return dlock_error_set(DLOCK_UNKNOWN, "held up at step '%s'",
                                step->name);
@@ -40,6 +43,8 @@ enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
     told.phase = DLOCK_AFTER;
     if (told.reply == NULL)
         told.reply = status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)";
+    /* A verdict can throw a reply away only where there is one: a failure stays the failure
+     * that it was. */
     if (tell(config, &told) == DLOCK_GO || step->reply == NULL)
         return status;
     return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'",
@@ -63,9 +68,13 @@ enum dlock_status dlock_step_begin(const struct dlock_attempt *attempt,
     uint64_t left_ms = dlock_clock_until(client->clock, attempt->limit_ms);
     enum dlock_status status;
 
+    /* The hook is not asked if no time is left, because nothing will be sent. */
     if (left_ms == 0)
         return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
     status = dlock_step_before(&client->wire, &told);
+    /* The span of lease time that was left before the hook becomes a point of real time
+     * after it: a hook that pauses stands for a process that was stopped, whose command
+     * does go out after it. */
     *until_ms = dlock_clock_after(dlock_clock_real_now(), left_ms);
     return status;
 }

@@ -29,7 +29,9 @@ enum {
     SILENT_DOUBLINGS = 6,
 };
 
-/* From one half of it to all of it, as the dice fall. */
+/* The pause doubles with each silent try, up to 640 ms, and is a random part of that, one
+ * half at least: all clients come back to a server that was away, and must not come at
+ * once. */
 static uint64_t silent_pause_ms(const struct dlock_clock *clock,
                                 unsigned silent_n)
 {
@@ -51,6 +53,8 @@ static bool is_silent(enum dlock_status status)
  * earlier one. */
 static uint64_t lease_end(const struct dlock_wait *wait)
 {
+    /* UINT64_MAX is "never" in all of the library: such a grant is only lost by a release,
+     * or as ->remaining says. */
     if ((wait->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
         return UINT64_MAX;
     return dlock_clock_after(
@@ -71,9 +75,13 @@ static enum dlock_status give_back(struct dlock_wait *wait)
     struct dlock_attempt end = wait->attempt;
 
     end.number = dlock_number(wait->session->client);
+    /* The hold that is given back is the one that the late answer tells of; those that the
+     * session had before stay. */
     end.holds = wait->grant.holds - 1;
     /* The time of the acquire may be over; this has a time of its own. */
     end.limit_ms = dlock_session_limit(wait->session, 1, 0);
+    /* A release without an answer is not repeated: the lease that it would end is short of
+     * its end anyway. */
     (void)wait->strategy->release(&end);
     renumber(wait);
     return dlock_error_set(DLOCK_LOST, "the answer took longer than the lease");
@@ -95,21 +103,28 @@ static void note(struct dlock_wait *wait, enum dlock_status status)
 {
     bool knows_copies = wait->strategy->knows_copies;
 
+    /* silent_n counts tries in a row: one answer shows that the server is back, so the
+     * pauses begin small again. */
     wait->silent_n = is_silent(status) ? wait->silent_n + 1 : 0;
     if (status == DLOCK_UNKNOWN) {
         wait->uncertain = wait->session->may_come_late = true;
+        /* A strategy without `withdraw` promises nothing for a second copy of a try: there
+         * each try is a new one, and nobody may be told of the first one's grant. */
         wait->repeats = wait->strategy->withdraw != NULL;
     }
     if (status == DLOCK_BUSY && wait->session->may_come_late &&
         wait->strategy->withdraw != NULL) {
         renumber(wait);
+        /* The server has just said that others hold the name: what the session held before
+         * was lost, and must not be counted up from. */
         wait->attempt.holds = 0;
     }
     if (status == DLOCK_LOST || (status == DLOCK_BUSY && knows_copies))
         wait->uncertain = false;
     if (status == DLOCK_LOST)
         wait->busy_ms = 0; /* nobody is in the way */
-    /* Not from its beginning: of a pause, a slow try would leave nothing. */
+    /* busy_at_ms is the end of the try, because a slow one would leave nothing of a pause
+     * that began with it. */
     wait->busy_at_ms = dlock_clock_now(wait->clock);
 }
 
@@ -123,7 +138,11 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     /* Read before the command leaves: our lease must end first, by our clock. */
     if (!wait->repeats)
         wait->tried_at_ms = dlock_clock_now(wait->clock);
+    /* UINT64_MAX is a holder without a known end; a strategy that knows better overwrites
+     * it, and so does a DLOCK_BUSY. */
     wait->busy_ms = UINT64_MAX;
+    /* The grant is set anew for each try, because a try before this one may have left its
+     * token or its holds there. */
     wait->grant.token = 0;
     wait->grant.holds = 1;
     wait->grant.deadline_ms = lease_end(wait);
@@ -137,6 +156,8 @@ static enum dlock_status try_once(struct dlock_wait *wait)
         (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
         dlock_clock_until(wait->clock, wait->grant.deadline_ms) == 0)
         status = give_back(wait);
+    /* note() must come after give_back(), because DLOCK_LOST is what the next try has to
+     * know. */
     note(wait, status);
     return status;
 }
@@ -145,11 +166,15 @@ static enum dlock_status try_once(struct dlock_wait *wait)
  * server is silent, or because the strategy polls. */
 static struct dlock_pause untold_pause(struct dlock_wait *wait)
 {
+    /* A pause never goes beyond the deadline: the last try comes at the deadline, and finds
+     * no time left after it. */
     uint64_t left_us = 1000 * dlock_clock_until(wait->clock, wait->deadline_ms);
     uint16_t dice = 0;
     uint64_t us;
 
     if (is_silent(wait->status)) {
+        /* Silence has its own pauses also in a strategy that polls, because a look every
+         * two milliseconds by each waiter would keep a server down that just comes up. */
         us = 1000 * silent_pause_ms(wait->clock, wait->silent_n);
     } else {
         wait->clock->random(wait->clock->ctx, &dice, sizeof(dice));
@@ -163,17 +188,24 @@ static struct dlock_pause untold_pause(struct dlock_wait *wait)
 
 /* Pieces --------------------------------------------------------------------- */
 
-/* By a look a wait ends that has to, since no other will, or whose user may not look. */
+/* A look for a deadlock ends this wait with DLOCK_DEADLOCK if it is the one of its circle
+ * that has to give way, and with DLOCK_MISUSE if the server's user may not look. */
 bool dlock_wait_try(struct dlock_wait *wait)
 {
+    /* The first try is made even if the wait was ended before, because a caller with
+     * wait_ms 0 does not wait, and dlock_end_waits() ends only waits. */
     if (wait->has_waited && dlock_wait_ended(wait->session))
         return false;
     wait->status = try_once(wait);
     wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
+    /* The end is asked for once more after the try: a cancel that came during it found
+     * nobody asleep to wake. */
     if (!(is_open(wait->status) || is_silent(wait->status)) ||
         dlock_wait_ended(wait->session) ||
         dlock_clock_until(wait->clock, wait->deadline_ms) == 0)
         return false;
+    /* DLOCK_BUSY alone says that somebody stands in the way; a server that is silent cannot
+     * tell who waits for whom either. */
     if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
         dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
         return true;
@@ -192,6 +224,8 @@ static void leave_watch(struct dlock_wait *wait)
     if (wait->watch != NULL && wait->strategy->unwatch != NULL)
         wait->strategy->unwatch(wait->watch, wait->answered ? free_ms : 0);
     wait->watch = NULL;
+    /* The next pause asks ->watch again: a server that was silent may have lost the
+     * subscription meanwhile. */
     wait->watched = false;
 }
 
@@ -203,12 +237,18 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
 
     wait->has_waited = true;
     if (is_silent(wait->status)) {
+        /* A silent server tells nobody of releases, so the watch goes, and with it any
+         * wake-up that this waiter owes to the next one. */
         leave_watch(wait);
         return untold_pause(wait);
     }
     if (!wait->watched && strategy->watch != NULL)
         wait->watch = strategy->watch(wait->session, wait->attempt.name);
+    /* A watch that failed for lack of memory is not asked for again at each pause: the wait
+     * polls to its end. */
     wait->watched = true;
+    /* A wake-up may come from here on, and it is this waiter's debt until a try gets an
+     * answer. */
     wait->answered = false;
     if (wait->watch == NULL)
         return untold_pause(wait);
@@ -218,6 +258,8 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
     until_ms = dlock_clock_after(until_ms, 1);
     if (until_ms > wait->deadline_ms)
         until_ms = wait->deadline_ms;
+    /* The look for a deadlock is part of a try, so the sleep must end for it even if the
+     * holder's lease runs on. */
     if (look_ms > 0 && look_ms < until_ms)
         until_ms = look_ms;
     return (struct dlock_pause){.until_ms =
@@ -237,18 +279,28 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait)
     enum dlock_status status = wait->status;
     struct dlock_error kept;
 
+    /* leave_watch() comes before the duties at the server: a wake-up that is passed on late
+     * is a lock that stands free for as long. */
     leave_watch(wait);
     if (!is_open(status) && !is_silent(status) && status != DLOCK_MISUSE)
         return status;
+    /* KEPT is why the wait failed, which the caller is to read, and not what became of the
+     * good-byes. */
     kept = dlock_error_take();
     /* Without an answer there is nobody to tell. */
     if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
         strategy->give_up(&wait->attempt);
+    /* withdraw() follows give_up(), since its number must be the highest: the server
+     * refuses with it every try that is still on its way. */
     if (wait->session->may_come_late && strategy->withdraw != NULL)
         strategy->withdraw(&wait->attempt);
     dlock_error_put(&kept);
+    /* A withdraw gets no answer, so it does not end the doubt: the lock may be held until
+     * the withdraw arrives, or the lease ends. */
     if (wait->uncertain)
         return DLOCK_UNKNOWN;
+    /* A wait that was ended from outside is told so, even if the server was away at that
+     * moment: it did not fail for that. */
     if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
         dlock_wait_ended(wait->session))
         return DLOCK_TIMEOUT;
@@ -281,6 +333,8 @@ void dlock_wait_sleep(struct dlock_wait *wait)
     struct dlock_pause pause;
     bool time_left = true;
 
+    /* Of the pause only one part is set: the loop below does nothing for a waiter that is
+     * woken, the one after it nothing for a poller. */
     pause = dlock_wait_arm(wait, &call);
     /* Pollers get no wake-up, so they sleep in parts, and look whether the wait was
      * ended. */
@@ -312,17 +366,22 @@ dlock_wait_retry(const struct dlock_attempt *attempt,
     bool uncertain = false;
     enum dlock_status status;
 
-    /* There, a thread goes on deleting what was given back. */
+    /* ZooKeeper's keeper (zk_node.c) goes on deleting what was given back: another call
+     * would only wait for it. */
     if (capabilities & DLOCK_CAP_ZK)
         return call(attempt);
     for (unsigned silent_n = 1;; silent_n++) {
         uint64_t pause_ms;
 
         status = call(attempt);
+        /* The doubt stays when a later try is refused: DLOCK_UNREACHABLE is about that try,
+         * and the first one may have worked. */
         uncertain = uncertain || status == DLOCK_UNKNOWN;
         if (!is_silent(status) ||
             (uncertain && !client->strategy->knows_copies))
             break;
+        /* A pause that reaches the limit is not begun: no try could follow it, and the
+         * caller would only be told later. */
         pause_ms = silent_pause_ms(client->clock, silent_n);
         if (dlock_clock_until(client->clock, attempt->limit_ms) <= pause_ms)
             break;
