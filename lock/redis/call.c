@@ -16,7 +16,11 @@
 #include "lock/redis/cluster.h"
 
 enum {
+    /* The third sending is the last one: a server that has swallowed three is not helped by
+     * more, and the wait's own tries come after that, with pauses. */
     SENDS_MAX = 3, /* of one repeatable command */
+    /* UINT64_MAX, "never", must not be added to a point of time: it is cut to more than any
+     * call may take. */
     LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
 };
 
@@ -86,6 +90,8 @@ bool dlock_call_is_elsewhere(const struct dlock_reply *reply)
                                         "-NOREPLICAS ", "-MASTERDOWN "};
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        /* The minus sign is part of the code only where a script's error quotes it: at the
+         * beginning of a reply the protocol has taken it away. */
         if (dlock_call_is_error(reply, codes[i] + 1) ||
             (reply->kind == DLOCK_REPLY_ERROR &&
              strstr(reply->string, codes[i]) != NULL))
@@ -131,12 +137,17 @@ static enum dlock_status judge(struct dlock_wire *wire,
                                reply->text);
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
+    /* A server that is demoted or still loads its data keeps its connections open, so
+     * that the wire would go on with it: the drop makes the next command look for the
+     * primary. */
     if (dlock_call_is_elsewhere(reply))
         dlock_wire_drop(wire);
     if (!is_clustered(wire) && (dlock_call_is_error(reply, "MOVED") ||
                                 dlock_call_is_error(reply, "CLUSTERDOWN")))
         return dlock_error_set(DLOCK_UNREACHABLE,
                                "redis is of a cluster: use cluster://");
+    /* Redis up to version 4 lets no script write that has asked for the time, because
+     * replicas ran the script again. */
     if (strstr(reply->string, "after non deterministic commands") != NULL)
         return dlock_error_set(
             DLOCK_UNREACHABLE,
@@ -155,6 +166,8 @@ static enum dlock_status judge(struct dlock_wire *wire,
             "redis refused: the user has no right to %.*s, see dlock(3)",
             (int)(end == NULL ? strlen(right) : (size_t)(end - right)), right);
     }
+    /* may_have_written() comes last, because the errors above have ended the script before
+     * its first write. */
     if (may_have_written(command, reply))
         return dlock_error_set(DLOCK_UNKNOWN, "redis broke a script off: %s",
                                reply->string);
@@ -174,9 +187,13 @@ static enum dlock_status conclude(struct dlock_wire *wire,
         return dlock_step_after(wire->config, &step, status);
     step.reply = reply->text;
     step.is_error = reply->kind == DLOCK_REPLY_ERROR;
+    /* The hook comes before the judgement: a reply that it throws away must not be acted
+     * on, not even by its error. */
     status = dlock_step_after(wire->config, &step, status);
     if (status == DLOCK_OK)
         return judge(wire, command, reply);
+    /* The reply was read, and the connection is well; but a lost reply costs the
+     * connection, and a test must meet the same. */
     dlock_wire_drop(wire);
     return status;
 }
@@ -188,6 +205,8 @@ static enum dlock_status begin(const struct dlock_wire *wire,
     const char *words[DLOCK_WORDS_MAX];
     char keys_n[DLOCK_DIGITS_MAX + 1];
 
+    /* The words are put together for the hook only; without one, a command costs none of
+     * this. */
     if (wire->config->on_step == NULL)
         return DLOCK_OK;
     step.words = words;
@@ -202,6 +221,8 @@ void dlock_batch_begin(const struct dlock_wire *wire,
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
+        /* The callers' arrays are not cleared: a reply that never comes must not look like
+         * an error of the last one. */
         each->reply.kind = DLOCK_REPLY_NIL;
         each->status = begin(wire, each->command);
         each->stage = each->status == DLOCK_OK ? DLOCK_EXCHANGE_BEGUN
@@ -219,6 +240,8 @@ void dlock_batch_send(struct dlock_wire *wire,
         if (each->stage != DLOCK_EXCHANGE_BEGUN)
             continue;
         each->status =
+            /* A send that fails drops the wire: those behind it fail as well, and those
+             * before it get no reply. */
             dlock_wire_send(wire, each->command, DLOCK_BY_SHA, until_ms);
         each->stage = each->status == DLOCK_OK ? DLOCK_EXCHANGE_SENT
                                                : DLOCK_EXCHANGE_OVER;
@@ -233,11 +256,14 @@ void dlock_batch_read(struct dlock_wire *wire,
         if (exchanges[i].stage == DLOCK_EXCHANGE_SENT)
             exchanges[i].status =
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply);
+    /* NOSCRIPT is looked for after all replies are in: a command sent in between would have
+     * its reply behind theirs. */
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
         if (each->stage != DLOCK_EXCHANGE_SENT)
             continue;
+        /* The second answer is the last one, whatever it is: the text was sent with it. */
         each->stage = DLOCK_EXCHANGE_OVER;
         if (each->status != DLOCK_OK || !dlock_call_forgotten(&each->reply))
             continue;
@@ -255,7 +281,10 @@ void dlock_batch_exchange(struct dlock_wire *wire,
 {
     uint64_t until_ms;
 
+    /* A failure shows in the sends, which find no socket, and has left its text. */
     (void)connect_wire(wire, real_limit_ms);
+    /* The command's own time begins only now, so a slow connect does not take from it; the
+     * caller's limit bounds both. */
     until_ms = command_until(wire, real_limit_ms);
     dlock_batch_send(wire, exchanges, n, until_ms);
     dlock_batch_read(wire, exchanges, n, until_ms);
@@ -270,6 +299,8 @@ void dlock_batch_conclude(struct dlock_wire *wire,
         if (each->stage == DLOCK_EXCHANGE_NONE)
             continue;
         if (each->stage != DLOCK_EXCHANGE_OVER)
+            /* A server of a quorum that was given up has not read its answer: sent is in
+             * doubt, and only begun is not. */
             each->status = each->stage == DLOCK_EXCHANGE_SENT
                                ? DLOCK_UNKNOWN
                                : DLOCK_UNREACHABLE;
@@ -290,6 +321,8 @@ void dlock_call_batch(struct dlock_wire *wire,
 
     for (size_t i = 0; i < n && left_ms == 0; i++)
         exchanges[i].status = no_time();
+    /* The hook is not called if no time is left: it is promised an end for each beginning,
+     * and nothing is sent. */
     if (left_ms == 0)
         return;
     dlock_batch_begin(wire, exchanges, n);
@@ -318,16 +351,21 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
                              uint64_t limit_ms, struct dlock_reply *reply)
 {
     enum dlock_status status = send_once(wire, command, limit_ms, reply);
-    /* Else nothing was sent, or there is an answer: either way that is it. */
+    /* A command is sent again only if it may have been carried out: otherwise it was not
+     * sent, or there is an answer. */
     bool copies = command->repeatable && status == DLOCK_UNKNOWN;
 
+    /* An acquire whose wait has ended is not sent again: its caller wants to hear, and a
+     * withdraw follows. */
     for (int sends = 1;
          copies && sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
          !dlock_command_unwanted(command);
          sends++)
         status = send_once(wire, command, limit_ms, reply);
+    /* The caller has to know: the answer is of a copy, and the first one may still arrive
+     * and lock. */
     reply->of_copy = copies;
-    /* Not now, or no time left: that says nothing about the first time. */
+    /* A copy that was refused, or had no time left, says nothing about the first one. */
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
@@ -359,7 +397,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
     struct dlock_step step = step_of(wire, command);
     struct dlock_reply reply;
 
-    /* Where to, only a reply tells. */
+    /* A cluster tells by its reply where the command has to go, so that it is awaited. */
     if (is_clustered(wire)) {
         (void)send_once(wire, command, dlock_clock_now(clock) + within_ms,
                         &reply);
@@ -368,6 +406,8 @@ void dlock_call_abandon(struct dlock_wire *wire,
     if (dlock_call_post(wire, command, within_ms) != DLOCK_OK)
         return;
     step.reply = "(not awaited)";
+    /* The hook hears of an end, as for each step that began, though nobody waits for
+     * one. */
     (void)dlock_step_after(wire->config, &step, DLOCK_OK);
     dlock_wire_drop(wire); /* the reply would answer the next command */
 }

@@ -60,7 +60,7 @@ struct dlock_cluster {
     struct node *nodes[NODES_MAX];
 };
 
-/* Forgets who has what. */
+/* The nodes stay, with their connections: most of them will be in the next map as well. */
 static void forget_slots(struct dlock_cluster *cluster)
 {
     memset(cluster->slots, NO_NODE, sizeof(cluster->slots));
@@ -80,6 +80,7 @@ struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire)
         return NULL;
     made->config = wire->config;
     made->owner = wire->owner;
+    /* The first command finds no map, and asks for one. */
     made->is_stale = true;
     /* Not all clients begin with the same node. */
     clock->random(clock->ctx, &made->turn, sizeof(made->turn));
@@ -129,8 +130,11 @@ static struct node *node_at(struct dlock_cluster *cluster, const char *host,
     }
     if (node == NULL)
         return NULL;
+    /* The place may have been another node's, whose connection must not answer for this
+     * one. */
     dlock_wire_drop(node->wire);
     node->config = *cluster->config;
+    /* The map says who is the primary, and not the last connection made. */
     node->config.primary = NULL;
     node->rest_until_ms = 0;
     node->is_known = true;
@@ -180,6 +184,7 @@ static void take_range(const redisReply *from,
         node = node_at(cluster,
                        host == NULL || host->len == 0 ? asked->host : host->str,
                        digits);
+        /* Replicas become known, but get no slot: ask_all() asks them for subscribers. */
         if (i > 2 || node == NULL)
             continue;
         node->is_primary = true;
@@ -333,8 +338,8 @@ static void note_end(const struct dlock_cluster *cluster, struct node *node,
                    dlock_error_text());
 }
 
-/* One node. ASKS: with ASKING before the command. That node may not know the script, and
- * there is only one try. */
+/* Talks to one NODE. ASKS: behind ASKING, which lets one command through: so that goes as
+ * text, because a NOSCRIPT would use it up. */
 static enum dlock_status talk(const struct dlock_cluster *cluster,
                               struct node *node,
                               const struct dlock_command *command, bool asks,
@@ -345,6 +350,7 @@ static enum dlock_status talk(const struct dlock_cluster *cluster,
     struct dlock_exchange one = {.command = command,
                                  .stage = DLOCK_EXCHANGE_BEGUN};
 
+    /* Commands of a batch that go one by one would each wait for a timeout of this node. */
     if (node->wire->link.fd < 0 && began_ms < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
     if (asks) {
@@ -406,6 +412,7 @@ static bool follow(struct way *way, const struct dlock_command *command,
         return false;
     (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - place), place);
     way->node = node_at(way->cluster, colon == place ? asked : host, colon + 1);
+    /* ASK is about one key, and the slot stays where it is until MOVED says so. */
     if (!way->asks && way->node != NULL)
         give(way->cluster, way->slot, way->slot, way->node);
     return way->node != NULL;
@@ -489,6 +496,8 @@ static enum dlock_status find_and_talk(struct dlock_cluster *cluster,
         struct node *was = way.node;
 
         status = talk(cluster, was, command, way.asks, way.until_ms, reply);
+        /* DLOCK_UNKNOWN is not sent elsewhere: the command may have been carried out, and
+         * only its sender knows whether a copy does harm. */
         if (status == DLOCK_UNREACHABLE) {
             cluster->is_stale = true;
             way.node = find(cluster, way.slot, way.until_ms);
@@ -523,6 +532,8 @@ static void pipeline(struct dlock_cluster *cluster,
     uint64_t began_ms = dlock_clock_real_now();
 
     for (size_t i = 0; i < cluster->nodes_n; i++)
+        /* A command to a connection that has gone would be in doubt; one not sent goes
+         * later. */
         if (!dlock_wire_alive(cluster->nodes[i]->wire))
             dlock_wire_drop(cluster->nodes[i]->wire);
     for (size_t i = 0; i < n; i++) {
@@ -576,6 +587,7 @@ void dlock_cluster_exchange(struct dlock_wire *wire,
         each->stage = DLOCK_EXCHANGE_OVER;
     }
     cluster->in_batch = false;
+    /* The map is mended between batches, see pipeline(); here is time left for it. */
     if (n > 1)
         refresh(cluster, until_ms);
 }

@@ -23,6 +23,8 @@ size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number)
     char *at = text;
     uint64_t unit = 1;
 
+    /* The division keeps UNIT from overflowing: a comparison with 10 * UNIT would wrap at
+     * 20 digits. */
     while (number / unit >= 10)
         unit *= 10;
     for (; unit > 0; unit /= 10)
@@ -34,6 +36,8 @@ size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number)
 void dlock_command_init(struct dlock_command *command, const char *step,
                         const char *name, const struct dlock_script *script)
 {
+    /* The fields are set one by one, because a struct literal would clear some five
+     * kilobytes of arrays for each command. */
     command->step = step;
     command->name = name;
     command->script = script;
@@ -68,6 +72,8 @@ void dlock_command_number(struct dlock_command *command, uint64_t number)
 
 void dlock_command_key(struct dlock_command *command, const char *key)
 {
+    /* Keys are the first arguments, because EVAL takes their number and not their
+     * places. */
     assert(command->keys_n == command->args_n);
     dlock_command_arg(command, key);
     command->keys_n++;
@@ -79,6 +85,8 @@ static const char *derive(struct dlock_command *command, const char *suffix,
 {
     char *text;
 
+    /* The text stays in the command's own array, which args[] points into: hence "do not
+     * copy it" in command.h. */
     assert(command->derived_n < DLOCK_DERIVED_MAX);
     text = command->derived[command->derived_n++];
     dlock_key_derive(text, command->name, suffix, detail);
@@ -121,6 +129,8 @@ unsigned dlock_key_slot(const char *key)
     for (; at < end; at++) {
         crc ^= (unsigned)(unsigned char)*at << 8;
         for (int bit = 0; bit < 8; bit++)
+            /* CRC grows beyond 16 bits and is not cut, because no step looks above bit 15,
+             * and the slot is its low 14 bits. */
             crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
     }
     return crc % DLOCK_SLOTS_N;
@@ -173,6 +183,8 @@ size_t dlock_encode_words(const struct dlock_command *command,
     size_t n = 0;
 
     *parts_n = 0;
+    /* A script without a hash is of a lock's text, which is put together while the program
+     * runs. */
     if (script != NULL && script->sha != NULL && by == DLOCK_BY_SHA) {
         words[n++] = "EVALSHA";
         words[n++] = script->sha;
@@ -204,11 +216,15 @@ bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
     char *at;
 
     for (size_t i = 0; i < n; i++) {
+        /* The room is counted before a byte is written, at the most that a frame can take:
+         * so the second loop needs no checks. */
         lens[i] = strlen(words[i]);
         size += FRAME_BYTES_MAX + lens[i];
+        /* The parts of a script stand between "EVAL" and the number of keys. */
         if (i >= 1 && i <= parts_n)
             parts_len += lens[i];
     }
+    /* The buffer is the wire's and only grows, so that most commands allocate nothing. */
     if (size > out->size) {
         char *bytes = realloc(out->bytes, size);
 
@@ -217,6 +233,7 @@ bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
         out->bytes = bytes;
         out->size = size;
     }
+    /* The server counts the parts of the script as one argument. */
     at = put_count(out->bytes, '*', parts_n > 0 ? n - parts_n + 1 : n);
     for (size_t i = 0; i < n; i++) {
         /* Words [1, PARTS_N] are parts of one argument. */

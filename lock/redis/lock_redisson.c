@@ -42,6 +42,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
 
     if (status != DLOCK_OK)
         return status;
+    /* The answer is that of a copy, so the first one may still arrive, and lock for nobody:
+     * dlock_wait_end() is to send a withdraw. */
     attempt->session->may_come_late |= reply.of_copy;
     return dlock_node_read_acquire(&reply, attempt->grant, attempt->busy_ms);
 }
@@ -54,9 +56,13 @@ static void withdraw(const struct dlock_attempt *attempt)
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
 
+    /* The server is told which acquire is taken back: if that one began the lock anew, no
+     * older hold comes back with the release. */
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
     dlock_node_fill_release(&end, &command);
+    /* The step has a name of its own, so that schedules can tell it from the holder's
+     * release. */
     command.step = "eval-withdraw";
     dlock_call_abandon(session->wire, &command,
                        session->client->wire.connect_timeout_ms);
@@ -75,6 +81,8 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
     struct dlock_reply reply;
     enum dlock_status status = ask(attempt, dlock_node_fill_extend, &reply);
 
+    /* renew.lua's 0, "it has expired", is no count of holds, which dlock_node_read_done()
+     * would take it for. */
     if (status == DLOCK_OK && reply.integers[0] == 0)
         return DLOCK_LOST;
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply);
@@ -99,6 +107,7 @@ static void give_up(const struct dlock_attempt *attempt)
     dlock_command_number(&command, dlock_number(session->client));
     dlock_command_number(&command, dlock_node_done_life_ms(session));
     dlock_command_derived(&command, kind->channel, "");
+    /* The acquire has promised its end to the caller, and a good-bye must not move it. */
     if (limit_ms > attempt->limit_ms)
         limit_ms = attempt->limit_ms;
     (void)dlock_call(session->wire, &command, limit_ms, &reply);
@@ -143,6 +152,8 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
             return status;
         if (from == 0)
             *n = (size_t)reply.integers[0];
+        /* NEXT stops rising at the end of the queue, which may come before *N: the waiters may
+         * have gone since they were counted. */
         next = (size_t)reply.integers[1];
         told = take_owners(reply.string, found, told, n_max);
     } while (next > from && told < n_max && told < *n);

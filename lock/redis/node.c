@@ -33,10 +33,13 @@ uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
     const struct dlock_wire_config *wire = &session->client->wire;
 
     return DONE_LIFE_MS_MIN +
+           /* A copy can be on its way for as long as its connection is held open: that
+            * takes a few timeouts of a client that sends it up to three times. */
            4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
 }
 
-/* Its life may end, because the server's time seeds the next one (acquire.lua). */
+/* The fence counter may end after its life, because acquire.lua begins the next one with
+ * the server's time, which is above the old count. */
 void dlock_node_add_fence(struct dlock_command *command)
 {
     dlock_command_derived_key(command, fence_suffix, "");
@@ -63,6 +66,8 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     add_done(session->owner, command);
     if (fenced)
         dlock_node_add_fence(command);
+    /* The waiters' keys come last: the parts of the scripts before this one's own take them
+     * off the end of KEYS, so that its numbers do not move. */
     add_waiters(dlock_node_kind_of(session), command);
 }
 
@@ -74,6 +79,8 @@ void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
     command->repeatable = true;
+    /* A copy of an acquire is not sent for a wait that has ended; a copy of a release is
+     * always sent. */
     command->waits = session;
     dlock_node_add_keys(session, attempt->fenced, command);
     dlock_command_arg(command, session->owner);
@@ -82,10 +89,16 @@ void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
+    /* Strategies of one server have ->on_redis; where several count, none may take its own
+     * time for a token (acquire.lua). */
     dlock_command_arg(command, session->client->strategy->on_redis ? "1" : "0");
+    /* The life 0 tells the server that this try does not come again, so that it gets no
+     * place among the waiters. */
     if (kind->leave != NULL)
         dlock_command_number(
             command, attempt->waits ? dlock_node_done_life_ms(session) : 0);
+    /* The label and the channel come last, because acquire.lua and rights.lua take them off
+     * the end: fenced and fair have one more argument before them. */
     dlock_command_arg(command, session->client->label[0] != '\0'
                                    ? session->client->label
                                    : "-");
@@ -100,6 +113,8 @@ static void fill_release(const struct dlock_attempt *attempt, const char *step,
     dlock_command_init(command, step, attempt->name,
                        dlock_node_kind_of(session)->release);
     command->repeatable = true;
+    /* A release leaves the fence counter alone: its token must still be below the next
+     * one's. */
     dlock_node_add_keys(session, false, command);
     dlock_command_arg(command, session->owner);
     dlock_command_number(command, attempt->number);
@@ -150,6 +165,8 @@ struct dlock_command *dlock_node_renewals(struct dlock_renew renews[], size_t n,
     for (size_t i = 0; i < n; i++) {
         renews[i].status = DLOCK_UNREACHABLE;
         if (commands != NULL)
+            /* The plain kind will do for all: a renewal never shortens a lease, so it wakes
+             * nobody and needs no waiters' keys. */
             fill_renew(&dlock_node_plain, renews[i].name, renews[i].owner,
                        renews[i].number, lease_ms, "renew", &commands[i]);
     }
@@ -170,6 +187,8 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
     for (size_t i = 0; i < n; i++) {
         renews[i].status = exchanges[i].status;
         if (renews[i].status == DLOCK_OK)
+            /* dlock_call_batch() has seen to it that a reply with DLOCK_OK is a number, see
+             * judge() in call.c. */
             renews[i].answer = exchanges[i].reply.integers[0];
     }
     free(commands);
@@ -204,8 +223,12 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
         grant->token = (uint64_t)reply->integers[2];
         return DLOCK_OK;
     }
+    /* {-1}: a newer command of this owner was carried out before this one, so nothing was
+     * granted by it, but its first copy may have been. */
     if (reply->integers_n < 2 || reply->integers[0] != 0)
         return dlock_error_set(DLOCK_UNKNOWN, "the attempt was overtaken");
+    /* A key without an end (-1) is none of ours: *BUSY_MS stays "not known", and the waiter
+     * looks by its own pauses. */
     if (reply->integers[1] >= 0)
         *busy_ms = (uint64_t)reply->integers[1];
     return DLOCK_BUSY;
@@ -225,6 +248,7 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
 {
     size_t len = strcspn(reply->string, " ");
 
+    /* An empty list is a lock that nobody holds. */
     if (reply->integers_n < 3)
         return;
     holder->held = true;
@@ -268,9 +292,13 @@ void dlock_node_fill_force(const struct dlock_node_kind *kind,
                            const struct dlock_node_seen *seen,
                            struct dlock_command *command)
 {
+    /* A force is not repeatable, because a copy of one that worked would be told that
+     * nobody holds the lock. */
     dlock_command_init(command, "eval-force", attempt->name, kind->force);
     dlock_command_key(command, attempt->name);
     dlock_command_derived_key(command, word_suffix, "");
+    /* The first time SEEN is empty, and this key has no owner in its name: the script only
+     * looks then, and writes nothing. */
     add_done(seen->owner, command);
     add_waiters(kind, command);
     dlock_command_number(command, WORD_LIFE_MS);
@@ -306,6 +334,7 @@ enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
                             &reply);
     } while (status == DLOCK_OK && dlock_node_read_seen(&reply, &seen));
+    /* The reply is 1 or 0 here, since the loop has taken all the -1. */
     if (status == DLOCK_OK && reply.integers[0] != 1)
         return DLOCK_LOST;
     return status;

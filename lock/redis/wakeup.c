@@ -77,6 +77,8 @@ enum dlock_status dlock_wakeup_open(struct dlock *client)
     wakeup->wire = dlock_wire_open(&client->wire, "subscriber");
     if (wakeup->wire == NULL)
         goto err_after_alloc;
+    /* The descriptor is opened with the client, so that a waiter cannot fail for lack of
+     * one. */
     wakeup->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wakeup->poke_fd < 0)
         goto err_after_wire;
@@ -106,11 +108,14 @@ void dlock_wakeup_close(struct dlock *client)
 
     if (wakeup->started) {
         (void)pthread_mutex_lock(&wakeup->mutex);
+        /* The poke comes after the flag: the thread must find it when it wakes up. */
         wakeup->stop = true;
         (void)pthread_mutex_unlock(&wakeup->mutex);
         poke(wakeup);
         (void)pthread_join(wakeup->thread, NULL);
     }
+    /* Waiters are gone by now, since their sessions are closed: only topics that linger are
+     * left. */
     while (wakeup->topics != NULL) {
         struct topic *next = wakeup->topics->next;
 
@@ -143,6 +148,8 @@ static struct topic *need_topic(struct topic **list, const char *name,
     if (topic != NULL)
         return topic;
     topic = calloc(1, sizeof(*topic));
+    /* The topic was given up a second after its last waiter had left, which has passed on
+     * what it owed: the message is for nobody. */
     if (topic == NULL)
         return NULL;
     (void)snprintf(topic->name, sizeof(topic->name), "%s", name);
@@ -155,6 +162,8 @@ static struct topic *need_topic(struct topic **list, const char *name,
 
 static void permit(struct waiter *waiter)
 {
+    /* The permit stays when the waiter is not armed: it is the next arm that is called at
+     * once. */
     waiter->permit = true;
     dlock_wake_call(&waiter->call);
 }
@@ -204,13 +213,19 @@ static struct topic *next_task(struct dlock_wakeup *wakeup,
          link = &(*link)->next) {
         struct topic *each = *link;
 
+        /* The topic leaves the list before UNSUBSCRIBE is sent: a waiter that comes
+         * meanwhile makes a new one, whose SUBSCRIBE the server reads later. */
         if (TAILQ_EMPTY(&each->waiters) &&
             each->idle_since_ms <= idle_before_ms) {
             *link = each->next;
             return each;
         }
         if (each->state == TOPIC_NEW && !TAILQ_EMPTY(&each->waiters)) {
+            /* The mark is set before the command is sent, with the mutex: the confirmation
+             * may come at once. */
             each->state = TOPIC_ASKED;
+            /* The copy is for sending without the mutex, since the topic may be freed only
+             * by this thread, but its list of waiters changes. */
             *copy = *each;
             return copy;
         }
@@ -226,12 +241,14 @@ static void disconnected(struct dlock_wakeup *wakeup)
     dlock_wire_drop(wakeup->wire);
     wakeup->pinged = false;
     wakeup->retry_at_ms = dlock_clock_real_now() + wakeup->backoff_ms;
+    /* The pause grows up to a second, so that a server that refuses is not asked by each
+     * client fifty times in one; a confirmed subscription sets it back. */
     wakeup->backoff_ms *= 2;
     if (wakeup->backoff_ms > BACKOFF_MAX_MS)
         wakeup->backoff_ms = BACKOFF_MAX_MS;
     DLOCK_LOCKED(&wakeup->mutex);
     for (struct topic *each = wakeup->topics; each != NULL; each = each->next) {
-        /* Woken once: while it is down they look by themselves anyway. */
+        /* Waiters are woken once: while the connection is down they look by themselves. */
         if (each->state != TOPIC_NEW)
             wake_all(each);
         each->state = TOPIC_NEW;
@@ -265,8 +282,11 @@ static bool tell_server(struct dlock_wakeup *wakeup)
             good = post(wakeup, "subscribe", "SUBSCRIBE", task);
             continue;
         }
+        /* A topic that the server never heard of, or whose connection has gone, needs no
+         * good-bye, and must not make a connection. */
         if (task->state != TOPIC_NEW && wakeup->wire->link.fd >= 0)
             good = post(wakeup, "unsubscribe", "UNSUBSCRIBE", task);
+        /* next_task() has taken it off the list, and nobody else knows of it. */
         free(task);
     }
     return false;
@@ -290,6 +310,8 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
             (event->all ? wake_all : wake_one)(topic);
             return true;
         }
+        /* The hook is called without the mutex, so it gets a copy of the name, and the
+         * topic is looked for again after it. */
         memcpy(name, topic->name, sizeof(name));
     }
     if (dlock_step_after(wakeup->wire->config,
@@ -299,12 +321,17 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
                                               .reply = "subscribed"},
                          DLOCK_OK) != DLOCK_OK)
         return false;
+    /* A confirmation shows that the server is well: one that takes connections and closes
+     * them must not be asked at once each time. */
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     DLOCK_LOCKED(&wakeup->mutex);
     topic = find_topic(wakeup->topics, event->channel);
-    /* Else it answers for a topic that was given up, and NAME came anew. */
+    /* A topic that is not ASKED came anew: this confirmation is for one of the same name
+     * that was given up. */
     if (topic != NULL && topic->state == TOPIC_ASKED) {
         topic->state = TOPIC_STANDS;
+        /* The lock may have become free before the subscription stood, and nobody was told:
+         * each waiter looks once more. */
         wake_all(topic);
     }
     return true;
@@ -320,6 +347,7 @@ static bool hear_server(struct dlock_wakeup *wakeup)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)
             return true;
+        /* Each event is a sign of life, not only the answer to the PING. */
         wakeup->pinged = false;
         if (!heard(wakeup, &event))
             return false;
@@ -337,12 +365,16 @@ static bool has_pulse(struct dlock_wakeup *wakeup)
 
     if (wakeup->wire->config->address.local || wakeup->wire->link.fd < 0)
         return true;
+    /* The primary may have changed, as another wire of the client has found: releases are
+     * published at the new one now. */
     if (dlock_wire_outdated(wakeup->wire) ||
         (wakeup->pinged && now >= wakeup->ping_at_ms))
         return false;
     if (now < wakeup->ping_at_ms)
         return true;
     wakeup->pinged = true;
+    /* ping_at_ms is from now on the time by which something must have been heard, which the
+     * branch above looks at. */
     wakeup->ping_at_ms = now + LINGER_MS;
     dlock_command_init(&command, "ping", "", NULL);
     dlock_command_arg(&command, "PING");
@@ -360,11 +392,15 @@ static void sleep_reader(struct dlock_wakeup *wakeup, bool idle)
     int timeout = LINGER_MS;
     eventfd_t pokes;
 
+    /* A timeout would wake an idle process once a second for nothing: watch() pokes with
+     * its first topic. */
     if (idle)
         timeout = -1;
     else if (pollers[1].fd < 0 && wakeup->retry_at_ms > now)
         timeout = (int)(wakeup->retry_at_ms - now);
     (void)poll(pollers, 2, timeout);
+    /* The pokes are read before the list is looked at, because one that comes after this
+     * look must wake the next poll. */
     (void)!eventfd_read(wakeup->poke_fd, &pokes);
 }
 
@@ -385,8 +421,12 @@ static void *read_events(void *arg)
             idle = wakeup->topics == NULL;
         }
         sleep_reader(wakeup, idle);
+        /* Hearing comes first: the answer to a PING may lie in the socket when its time is
+         * up. */
         if (!hear_server(wakeup) || !has_pulse(wakeup))
             disconnected(wakeup);
+        /* The thread connects in tell_server() by itself, but not before the pause of
+         * disconnected() is over. */
         if (wakeup->wire->link.fd < 0 &&
             dlock_clock_real_now() < wakeup->retry_at_ms)
             continue;
@@ -417,8 +457,12 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
     topic = need_topic(&wakeup->topics, name, channel);
     if (topic != NULL) {
         stands = topic->state == TOPIC_STANDS;
+        /* The waiter is in the list before the mutex is given back: from here on no message
+         * is missed by it. */
         TAILQ_INSERT_TAIL(&topic->waiters, waiter, link);
         waiter->topic = topic;
+        /* A release may have come between the last try and this moment, and told others
+         * only: the waiter tries once more. */
         waiter->permit = stands;
     }
     /* Without a thread the waiters look by themselves: slow, but it works. */
@@ -451,6 +495,8 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
         until_ms = look_ms;
     waiter->call = *call;
     waiter->until_ms = until_ms;
+    /* The call comes at once, inside of arm, and waiter->call is cleared by it: a later
+     * message finds nobody to call and leaves the permit. */
     if (waiter->permit)
         dlock_wake_call(&waiter->call);
     return until_ms;
@@ -491,6 +537,8 @@ void dlock_wakeup_leave(void *watch, uint64_t free_ms)
     /* Empty, it stays for a while; the reader thread tidies up. */
     if (TAILQ_EMPTY(&topic->waiters))
         topic->idle_since_ms = dlock_clock_real_now();
+    /* The next waiter of this name gets both kinds of debt: a permit that this one never
+     * saw, and one whose try had no answer. */
     if (waiter->permit || free_ms == 0)
         wake_one(topic);
     else

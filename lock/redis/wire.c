@@ -33,7 +33,9 @@ void dlock_wire_drop(struct dlock_wire *wire)
     dlock_dial_end(wire->dial);
     wire->dial = NULL;
     dlock_net_close(&wire->link);
+    /* The nap was set on the socket that has gone. */
     wire->nap_ms = 0;
+    /* The reader goes with the connection: it may hold half of an old reply. */
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
     wire->reader = NULL;
@@ -82,17 +84,22 @@ static void take(struct dlock_wire *wire, struct dlock_link link)
     socklen_t size = sizeof(at);
     const unsigned char *bytes = (const unsigned char *)&at;
 
+    /* The wire owns the socket from here on, and dlock_wire_drop() closes it. */
     wire->link = link;
     wire->heard = wire->wants_tls = false;
     wire->connections_n++;
     if (wire->config->primary == NULL)
         return;
     memset(&at, 0, sizeof(at));
+    /* The peer's address and not the url's name is what tells a primary from the next: a
+     * name stays the same after a failover. */
     if (getpeername(link.fd, (struct sockaddr *)&at, &size) != 0)
         size = 0;
     wire->primary = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < size && i < sizeof(at); i++)
         wire->primary = (wire->primary ^ bytes[i]) * UINT64_C(1099511628211);
+    /* The last connection made is the newest word on where the primary is: wires of other
+     * sessions see a number that is not theirs, and connect anew. */
     atomic_store(wire->config->primary, wire->primary);
 }
 
@@ -103,6 +110,8 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms)
 
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
+    /* The reader must be there before the socket: a link without one could be sent on, and
+     * never read. */
     if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     status = wire->config->address.cluster
@@ -111,6 +120,8 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms)
     if (status != DLOCK_OK)
         return status;
     take(wire, link);
+    /* recv() may sleep on this path only: a wire of dlock_wire_begin() is polled together
+     * with others. */
     wire->nap_ms = dlock_net_nap(wire->link, wire->config->command_timeout_ms);
     return DLOCK_OK;
 }
@@ -126,6 +137,8 @@ enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms)
         return DLOCK_BUSY;
     if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
+    /* The dial has a thread of its own, since names, TLS and logins would hold up the other
+     * servers of a quorum. */
     wire->dial = dlock_dial_begin(&wire->config->address, NULL, until_ms);
     return wire->dial == NULL ? DLOCK_UNREACHABLE : dlock_wire_go_on(wire);
 }
@@ -135,6 +148,7 @@ enum dlock_status dlock_wire_go_on(struct dlock_wire *wire)
     struct dlock_link link;
     enum dlock_status status = dlock_dial_go_on(wire->dial, &link);
 
+    /* A dial under way stays: the next command finds it here. */
     if (status == DLOCK_BUSY)
         return status;
     dlock_dial_end(wire->dial);
@@ -155,6 +169,8 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     if (dlock_net_send(wire->link, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
         return DLOCK_OK;
+    /* A part of the command may have gone out: the connection is of no use for a next
+     * one. */
     dlock_error_say("redis: send: %s", strerror(errno));
     dlock_wire_drop(wire);
     return DLOCK_UNREACHABLE;
@@ -183,9 +199,12 @@ static bool sniff_tls(const struct dlock_wire *wire, uint64_t until_ms)
     if (plain.tls || plain.local || plain.primary[0] != '\0')
         return false;
     until_ms = dlock_clock_real_until(SNIFF_MS, until_ms);
+    /* The login is left out, because a server that wants TLS would hang up at it, before it
+     * sees the hello. */
     plain.user[0] = plain.password[0] = '\0';
     plain.database = 0;
     kept = dlock_error_take();
+    /* A connection that was not made leaves a link that may be closed all the same. */
     if (dlock_dial(&plain, until_ms, &link) == DLOCK_OK &&
         dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
         (void)dlock_net_receive(link, 0, &first, 1, until_ms);
@@ -220,8 +239,11 @@ static enum dlock_reply_kind take_value(const redisReply *from,
 
     switch (from->type) {
     case REDIS_REPLY_INTEGER:
+        /* Integers beyond those that any script answers with are a stranger's, and are
+         * cut. */
         if (to->integers_n < DLOCK_INTEGERS_MAX)
             to->integers[to->integers_n++] = from->integer;
+        /* The subtraction is unsigned, because the lowest integer has no positive one. */
         size = from->integer < 0 ? 0 - (uint64_t)from->integer
                                  : (uint64_t)from->integer;
         (void)dlock_digits(digits + 1, size);
@@ -230,6 +252,8 @@ static enum dlock_reply_kind take_value(const redisReply *from,
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
     case REDIS_REPLY_ERROR:
+        /* The first string is the one that scripts answer with; of an error it is the
+         * text. */
         if (to->string[0] == '\0')
             append(to->string, sizeof(to->string), from->str);
         append_text(to, from->str);
@@ -250,6 +274,8 @@ static void decode(const redisReply *from, struct dlock_reply *to)
         to->kind = take_value(from, to);
     else
         for (size_t i = 0; i < from->elements; i++)
+            /* A list in a list counts as nil: cluster.c and sentinel.c read those by
+             * themselves. */
             (void)take_value(from->element[i], to);
 }
 
@@ -269,6 +295,8 @@ static void decode_event(const redisReply *raw, struct dlock_event *event)
         event->kind = DLOCK_EVENT_MESSAGE;
     else if (strcmp(verb, "subscribe") == 0)
         event->kind = DLOCK_EVENT_SUBSCRIBED;
+    /* The texts "one" and "1" wake one waiter, and so does one that this version does not
+     * know: the others look by their own pauses. */
     event->all = raw->elements > 2 &&
                  raw->element[2]->type == REDIS_REPLY_STRING &&
                  strcmp(raw->element[2]->str, "all") == 0;
@@ -288,17 +316,24 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     redisReply *raw;
     bool hung_up;
 
+    /* An earlier read of this batch has dropped the connection: what was sent on it stays
+     * in doubt. */
     if (wire->link.fd < 0) /* the text says why */
         return wire->wants_tls ? DLOCK_UNREACHABLE : DLOCK_UNKNOWN;
     raw = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
                             until_ms);
+    /* ROOM counts down by each byte that came, also of half a reply. */
     wire->heard |= room < SIZE_MAX;
     if (raw != NULL) {
         decode(raw, reply);
         freeReplyObject(raw);
         return DLOCK_OK;
     }
+    /* A server that wants TLS closes at the first bytes; one that has talked before closes
+     * for another reason. */
     hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
+    /* Complete silence alone raises the doubt; and the exchange leaves a newer primary
+     * alone, which another session may have found meanwhile. */
     if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
         (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
                                              0);
@@ -306,6 +341,7 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                          ? wire->reader->errstr
                                      : errno == 0 ? "connection closed"
                                                   : strerror(errno));
+    /* The drop comes after errno and the reader's text were used, which it destroys. */
     dlock_wire_drop(wire);
     wire->wants_tls = hung_up && sniff_tls(wire, until_ms);
     if (wire->wants_tls)
