@@ -27,6 +27,8 @@
 
 #include "lock/core/due.h"
 
+/* THREADS_MAX is two for releases and two for acquires, where both wait: with one of each,
+ * a server that does not answer one session would hold up all calls of that kind. */
 enum { THREADS_MAX = 4 };
 
 /* A release has no terms and comes with the grant, an acquire is given one. */
@@ -101,6 +103,8 @@ void dlock_async_close(struct dlock_async *async)
     (void)pthread_mutex_lock(&async->mutex);
     while (async->jobs_n > 0)
         (void)pthread_cond_wait(&async->settled, &async->mutex);
+    /* The flag is set only when there is no job: a thread that sees it finds its queues
+     * empty, and ends. */
     async->stop = true;
     (void)pthread_cond_broadcast(&async->work);
     (void)pthread_mutex_unlock(&async->mutex);
@@ -145,6 +149,8 @@ static void make_ready(struct dlock_async *async, struct dlock_job *job)
     else
         TAILQ_INSERT_TAIL(&async->releases, job, link);
     async->ready_n++;
+    /* A thread is started only where no idle one is left for the job; if there is none to
+     * be had, those that run take it later: begin() has made sure of one. */
     if (async->ready_n > async->idle_n)
         (void)start_thread(async);
     if (async->idle_n > 0)
@@ -157,6 +163,8 @@ static void make_ready(struct dlock_async *async, struct dlock_job *job)
  * running, it sees that it was told before it is parked. */
 static void nudge(struct dlock_async *async, struct dlock_job *job)
 {
+    /* TOLD is set in any case: a job that is just running looks at it before it is
+     * parked. */
     job->told = true;
     if (!job->pause_end.queued)
         return;
@@ -176,6 +184,7 @@ static void told(void *ctx)
 /* The end of a pause, as far as it can be known: lease time may run by itself. */
 static uint64_t pause_end(const struct dlock_job *job, uint64_t now_us)
 {
+    /* A pause of a poller is real time, and was cut to the deadline before. */
     if (job->pause.us > 0)
         return now_us + job->pause.us;
     return now_us +
@@ -192,7 +201,11 @@ static void end_pauses(struct dlock_async *async)
            first->at <= now_us) {
         struct dlock_job *job = (struct dlock_job *)first;
 
+        /* The job leaves the queue before its time is changed, because the queue is in the
+         * order of these times. */
         dlock_due_remove(&async->parked, first);
+        /* The end was a guess for lease time, which a test may stop, or let jump: it is
+         * looked at again. */
         if (job->pause.us == 0)
             first->at = pause_end(job, now_us);
         if (first->at <= now_us)
@@ -211,16 +224,23 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
 {
     struct dlock_session *session = job->session;
 
+    /* The teller is noted before the callback can run: a callback that closes its own
+     * session must not wait for itself. */
     job->teller = pthread_self();
     TAILQ_INSERT_TAIL(&async->telling, job, link);
+    /* A cancel finds no job from here on: the answer is made, and can only be told. */
     session->job = NULL;
     (void)pthread_mutex_unlock(&async->mutex);
+    /* The session is idle before its callback is called, so that the callback may begin the
+     * next call. */
     dlock_session_leave(session);
     job->done(job->ctx, session, job->status,
               job->acquires && job->status == DLOCK_OK ? &job->grant : NULL,
               &job->error);
     (void)pthread_mutex_lock(&async->mutex);
     TAILQ_REMOVE(&async->telling, job, link);
+    /* A callback that has closed the session has set this to NULL (dlock_async_drain()):
+     * then the session is freed memory. */
     if (job->session != NULL)
         job->session->jobs_n--;
     async->jobs_n--;
@@ -239,14 +259,20 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     struct dlock_wait *wait = &job->wait;
     bool tries = job->acquires, waits = false;
 
+    /* take_next() has taken the job off its queue; from here on it is this thread's alone
+     * until it is parked, ready or told. */
     async->ready_n--;
     async->releasing_n += !job->acquires;
     (void)pthread_mutex_unlock(&async->mutex);
     dlock_error_put(
         &job->error); /* of the last try, on another thread perhaps */
     if (job->begun)
+        /* The strategy must forget the call before the try: a wake-up that comes later is
+         * for the pause after it. */
         dlock_wait_disarm(wait);
     else if (job->acquires)
+        /* TERMS and NAME are the job's copies: the wait keeps pointers to them for as long
+         * as it lives. */
         tries = dlock_session_begin(wait, job->session, job->name, &job->terms);
     job->begun = tries;
     /* A wake-up from here on is worth another try. A cancel that is wiped out here is
@@ -255,19 +281,26 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     job->told = false;
     (void)pthread_mutex_unlock(&async->mutex);
     if (tries && dlock_wait_try(wait)) {
+        /* The text belongs to this thread, and the next try may be on another one. */
         job->error = dlock_error_take();
+        /* told() may come from here on, on any thread, also before this one has the mutex:
+         * then job->told says so below. */
         job->pause = dlock_wait_arm(wait, &call);
         waits = true;
     } else {
         job->status = job->acquires
                           ? dlock_session_end(wait, &job->grant)
                           : dlock_session_give(job->session, &job->grant);
+        /* dlock_error_report() leaves the text alone on success, and the last try's would
+         * stay. */
         job->error.text[0] = '\0';
         (void)dlock_error_report(&job->error, job->status,
                                  job->acquires ? "acquire" : "release");
     }
     (void)pthread_mutex_lock(&async->mutex);
     async->releasing_n -= !job->acquires;
+    /* A wake-up or a cancel between the arming and the mutex found the job not parked, and
+     * could not make it ready. */
     if (waits && (job->told || dlock_wait_ended(job->session))) {
         make_ready(async, job);
     } else if (waits) {
@@ -276,6 +309,8 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     } else if (async->fd < 0) {
         tell(async, job);
     } else {
+        /* dlock_dispatch() on a thread of the program calls the callback, or the close of
+         * the session does. */
         job->is_done = true;
         TAILQ_INSERT_TAIL(&async->done, job, link);
         (void)!eventfd_write(async->fd, 1);
@@ -291,6 +326,8 @@ static void idle(struct dlock_async *async)
     struct timespec until;
 
     async->idle_n++;
+    /* One watcher is enough: the others sleep without an end, or all would wake at each
+     * pause's end for one job. */
     if (first == NULL || async->watched_us <= first->at) {
         (void)pthread_cond_wait(&async->work, &async->mutex);
     } else {
@@ -310,6 +347,8 @@ static struct dlock_job *take_next(struct dlock_async *async)
     struct job_queue *queue = &async->releases;
     struct dlock_job *job;
 
+    /* Releases are half of the threads at most while acquires wait, as the head of this
+     * file says. */
     if (TAILQ_EMPTY(queue) || (async->releasing_n >= THREADS_MAX / 2 &&
                                !TAILQ_EMPTY(&async->acquires)))
         queue = &async->acquires;
@@ -329,6 +368,7 @@ static void *work(void *arg)
 
         end_pauses(async);
         job = take_next(async);
+        /* The queues come first: a job that is ready is done even if the end has come. */
         if (job == NULL && async->stop)
             return NULL;
         if (job == NULL) {
@@ -375,17 +415,23 @@ static enum dlock_status begin(struct dlock_session *session,
     job->session = session;
     /* Another thread leaves the session. */
     before = session->cancel_state;
+    /* The mark must stand before the job is ready, because another thread may leave the
+     * session at once. */
     session->cancel_state = DLOCK_CANCEL_STATE_KEPT;
     (void)pthread_mutex_lock(&async->mutex);
+    /* The first thread is made sure of here: later ones may fail, but a job without any
+     * would never end. */
     has_thread = async->threads_n > 0 || start_thread(async);
     if (has_thread) {
         async->jobs_n++;
         session->jobs_n++;
+        /* The job is the session's before it is ready: a cancel from now on finds it. */
         session->job = job;
         make_ready(async, job);
     }
     (void)pthread_mutex_unlock(&async->mutex);
     if (has_thread) {
+        /* This thread's own state goes back here, and not where the session is left. */
         (void)pthread_setcancelstate(before, NULL);
         return DLOCK_OK;
     }
@@ -441,14 +487,19 @@ void dlock_cancel(struct dlock_session *session)
     if (session == NULL || !dlock_is_ours(session->client))
         return;
     client = session->client;
+    /* ANSWERED and IDLE are left alone: a cancel that comes too late must not hit the next
+     * call of the session. */
     if (!atomic_compare_exchange_strong(&session->state, &calling,
                                         DLOCK_SESSION_CANCELLED))
         return;
     (void)pthread_mutex_lock(&client->async->mutex);
     has_job = session->job != NULL;
+    /* The state was changed before: a job that runs now sees it before it is parked. */
     if (has_job)
         nudge(client->async, session->job);
     (void)pthread_mutex_unlock(&client->async->mutex);
+    /* A thread that sleeps in dlock_wait_sleep() is on a list of the strategy: all are
+     * woken, and the others sleep on. */
     if (!has_job && client->strategy->wake_all != NULL)
         client->strategy->wake_all(client);
 }
@@ -460,6 +511,7 @@ void dlock_end_waits(struct dlock *client)
 
     if (client == NULL || !dlock_is_ours(client))
         return;
+    /* The flag comes before the wake-ups: whoever is woken must see why. */
     atomic_store(&client->waits_ended, true);
     (void)pthread_mutex_lock(&client->async->mutex);
     while ((first = TAILQ_FIRST(&client->async->parked)) != NULL)
@@ -474,6 +526,8 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 {
     struct dlock_job *job;
 
+    /* An acquire under way would wait for its holder else; a release goes on, and is waited
+     * for. */
     dlock_cancel(session);
     (void)pthread_mutex_lock(&async->mutex);
     /* If its own callback closes the session, the job forgets it, because another may
@@ -530,6 +584,7 @@ unsigned dlock_dispatch(struct dlock *client)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     (void)pthread_mutex_lock(&async->mutex);
     if (async->fd >= 0)
+        /* The bell is read before the queue: a job that comes in between rings again. */
         (void)!eventfd_read(async->fd, &rings);
     TAILQ_FOREACH(job, &async->done, link)
         due++;
