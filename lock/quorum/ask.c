@@ -30,8 +30,9 @@ struct asking {
     bool decided;
 };
 
-/* STATUS of a connection. As soon as it stands, commands go one behind the other: they are
- * short, so it takes them at once. If it broke, there will be no reply to the first ones. */
+/* STATUS is the outcome of connecting. Once the connection stands, the commands go one
+ * behind the other: they are short, so the socket takes them at once. A connection that
+ * broke on the way will bring no reply to the first ones. */
 static void connected(struct dlock_asked *one, const struct asking *asking,
                       enum dlock_status status)
 {
@@ -41,6 +42,8 @@ static void connected(struct dlock_asked *one, const struct asking *asking,
     dlock_batch_send(one->wire, one->answers, asking->question->n,
                      asking->until_ms);
     for (size_t i = 0; i < asking->question->n; i++)
+        /* A send that failed has dropped the wire: there is nothing to poll then, and those
+         * before it stay in doubt. */
         one->waiting |= one->answers[i].stage == DLOCK_EXCHANGE_SENT &&
                         one->wire->link.fd >= 0;
 }
@@ -50,6 +53,7 @@ static void connected(struct dlock_asked *one, const struct asking *asking,
 static void begin(struct dlock_asked *one, struct asking *asking)
 {
     one->connecting = one->waiting = false;
+    /* A command counts as not sent until it is: also one for a server that is left out. */
     for (size_t i = 0; i < asking->question->n; i++)
         one->answers[i] =
             (struct dlock_exchange){.command = &asking->question->commands[i],
@@ -86,16 +90,19 @@ static void look_for_decision(struct asking *asking)
     size_t agreed_n = 0;
     size_t refused_n = 0;
 
+    /* The decision is made once: a later answer must not lengthen the grace. */
     if (needed == 0 || asking->decided)
         return;
     for (size_t i = 0; i < asking->n; i++) {
         bool agreed;
 
+        /* Silence is neither a yes nor a no: the server may still answer either. */
         if (!has_answered(&asking->asked[i], asking->question, &agreed))
             continue;
         agreed_n += agreed;
         refused_n += !agreed;
     }
+    /* The second half: even if all the others agreed, they would be too few. */
     asking->decided = agreed_n >= needed || refused_n + needed > asking->n;
     if (!asking->decided)
         return;
@@ -103,6 +110,8 @@ static void look_for_decision(struct asking *asking)
         grace_ms = GRACE_MS;
     if (grace_ms < timeout_ms / GRACE_PART)
         grace_ms = timeout_ms / GRACE_PART;
+    /* The grace only shortens the time: nobody is waited for longer than the question may
+     * take. */
     if (now + grace_ms < asking->until_ms)
         asking->until_ms = now + grace_ms;
 }
@@ -124,16 +133,21 @@ static bool step(struct asking *asking)
         if (!one->connecting && !one->waiting)
             continue;
         pollers[i].fd =
+            /* A dial has an eventfd, which its thread writes to when it has an outcome. */
             one->connecting ? one->wire->dial->fd : one->wire->link.fd;
         pollers[i].events = POLLIN;
         open++;
     }
     if (open == 0)
         return false;
+    /* poll() is asked once more when no time is left, so that answers that lie in the
+     * sockets count. */
     ready = poll(pollers, asking->n, left > 60000 ? 60000 : (int)left);
     for (size_t i = 0; i < asking->n; i++) {
         struct dlock_asked *one = &asking->asked[i];
 
+        /* A negative result is an interruption: its REVENTS say nothing, and the loop comes
+         * again. */
         if (ready <= 0 || pollers[i].revents == 0)
             continue;
         if (one->connecting) {
@@ -167,6 +181,8 @@ void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
     for (size_t i = 0; i < n; i++)
         begin(&asked[i], &asking);
     asking.began_ms = dlock_clock_real_now();
+    /* The time for answers begins behind the last hook: all servers have the same end of
+     * it. */
     asking.until_ms = asking.began_ms + asking.left_ms;
     look_for_decision(&asking);
     while (step(&asking))
@@ -174,13 +190,15 @@ void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
     for (size_t i = 0; i < n; i++) {
         const struct dlock_exchange *answers = asked[i].answers;
 
-        /* Time is up for it. Once it goes on it may say that it does not know the
-         * script, and nobody would hear that. */
+        /* A server that is silent may go on later, and say that it does not know the
+         * script, which nobody would hear: so the text follows. */
         for (size_t k = 0; question->insists && k < question->n; k++)
             if (answers[k].stage == DLOCK_EXCHANGE_SENT)
                 (void)dlock_wire_send(asked[i].wire, answers[k].command,
                                       DLOCK_BY_TEXT, asking.until_ms);
         if (asked[i].waiting)
+            /* The late reply would be read as that to the next question. A dial under way
+             * stays, and may serve the next one. */
             dlock_wire_drop(asked[i].wire);
         dlock_batch_conclude(asked[i].wire, asked[i].answers, question->n);
     }

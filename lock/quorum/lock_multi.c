@@ -43,6 +43,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
         mine.limit_ms = mine.grant->deadline_ms;
     dlock_node_fill_acquire(&mine, &command);
     for (size_t i = 0; i < poll->n; i++)
+        /* Servers that are not asked have nothing to give back. */
         votes[i].held = DLOCK_UNREACHABLE;
     while (n < poll->n && status == DLOCK_OK) {
         struct dlock_vote *vote = &votes[n];
@@ -51,10 +52,13 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
             dlock_call(poll->asked[n].wire, &command, mine.limit_ms, &reply);
         if (status == DLOCK_OK)
             status = dlock_node_read_acquire(&reply, &vote->part, mine.busy_ms);
+        /* DLOCK_OK makes the undo send a release and wait for its answer, which the first
+         * copy, if it comes later, finds there. */
         vote->held = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
         vote->counts = status == DLOCK_OK;
         n++;
     }
+    /* A server before the last one was taken if n > 1: the acquire was split. */
     return dlock_quorum_end(&mine, votes, status, n > 1, *mine.busy_ms);
 }
 

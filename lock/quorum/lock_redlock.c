@@ -53,6 +53,8 @@ static bool has_told(const struct dlock_poll *poll, size_t i)
 {
     const struct dlock_wire *wire = poll->asked[i].wire;
 
+    /* A wire that is alive, but was made anew, leads to a process that may have been
+     * restarted in between. */
     return dlock_wire_alive(wire) &&
            poll->voters[i].connection == wire->connections_n;
 }
@@ -84,11 +86,15 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
         asked[i] = poll->asked[i];
         if (!has_told(poll, i))
             continue;
+        /* A server that has told its age on this connection is not asked again: NULL leaves
+         * it out. */
         asked[i].wire = NULL;
         known_n++;
     }
     if (known_n == poll->n)
         return;
+    /* Ages are waited for only until there are enough votes; the others are taken if they
+     * come in time. */
     if (known_n < poll->needed)
         question.needed = poll->needed - known_n;
     else
@@ -105,12 +111,16 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
         if (asked[i].wire == NULL || answer->status != DLOCK_OK ||
             !is_age(&answer->reply))
             continue;
+        /* The number of the connection, and not the time, ties the age to a run of the
+         * server. */
         voter->connection = asked[i].wire->connections_n;
         voter->up_ms = 0;
         /* "Up for N seconds" is a difference of two times that were both cut to whole
          * seconds, so it may be one too many. */
         if (answer->reply.integers[0] > 0)
             voter->up_ms = (uint64_t)(answer->reply.integers[0] - 1) * 1000;
+        /* The clock is read after the reply, so that the age by it is rather too low, and a
+         * vote refused rather than given too early. */
         voter->at_ms = dlock_clock_now(session->client->clock);
         memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
     }
@@ -122,6 +132,8 @@ static enum dlock_status check_distinct(const struct dlock_poll *poll)
 {
     for (size_t i = 0; i < poll->n; i++)
         for (size_t j = 0; j < i; j++)
+            /* The runs must both be of the present connections: a server that was restarted
+             * under the other name has another run. */
             if (poll->voters[i].run[0] != '\0' && has_told(poll, i) &&
                 has_told(poll, j) &&
                 strcmp(poll->voters[i].run, poll->voters[j].run) == 0)
@@ -142,7 +154,11 @@ static bool may_vote(const struct dlock_attempt *attempt, size_t i)
         longest_ms = attempt->lease_ms > client->watchdog_lease_ms
                          ? attempt->lease_ms
                          : client->watchdog_lease_ms;
+    /* The same drift as of dlock_valid_ms(), here added: the server's clock may run faster
+     * than that of the lease's holder. */
     longest_ms += longest_ms / 100 + 2;
+    /* The connection may have been made anew for the vote itself: then the age is that of
+     * another run. */
     return voter->connection == poll->asked[i].wire->connections_n &&
            voter->up_ms + dlock_clock_now(client->clock) - voter->at_ms >=
                longest_ms;
@@ -171,14 +187,18 @@ static enum dlock_status count(const struct dlock_attempt *attempt,
         if (answer->status == DLOCK_OK)
             vote->held =
                 dlock_node_read_acquire(&answer->reply, &vote->part, &each_ms);
+        /* A young server has locked all the same: ->held says so, for the undo. */
         vote->counts = vote->held == DLOCK_OK && may_vote(attempt, i);
         if (each_ms < *busy_ms)
             *busy_ms = each_ms;
         yes += vote->counts;
         young += vote->held == DLOCK_OK && !vote->counts;
+        /* A no counts without an age: whoever holds it there does hold it. */
         no += vote->held == DLOCK_BUSY;
     }
     dlock_error_put(&kept);
+    /* A part was taken, and so was a part by somebody else perhaps: both give back, and
+     * pause for a random time. */
     *split = yes > 0;
     if (yes >= poll->needed)
         return DLOCK_OK;
@@ -213,6 +233,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
                                       .agrees = dlock_quorum_is_one};
     enum dlock_status status;
 
+    /* A lease that is longer than any client reckons with would outlive the time for which
+     * young servers do not vote. */
     status = check_lease(session->client, attempt->lease_ms);
     if (status != DLOCK_OK)
         return status;
@@ -222,6 +244,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     if (question.timeout_ms > session->client->wire.command_timeout_ms)
         question.timeout_ms = session->client->wire.command_timeout_ms;
     mine.number = dlock_number(session->client);
+    /* The text of an age that did not come belongs to AGES, and must not become that of the
+     * acquire. */
     kept = dlock_error_take();
     ask_ages(&mine, question.timeout_ms);
     ages = dlock_error_take();

@@ -57,6 +57,7 @@ static enum dlock_status parse_urls(const struct dlock *client,
                                    DLOCK_NODES_MAX);
         *node = client->wire;
         node->node = (unsigned)nodes->n++;
+        /* A url of several is taken apart one by one: the rest begins behind the comma. */
         url = dlock_url_parse(url, &node->address);
         if (url == NULL)
             return dlock_error_set(DLOCK_MISUSE, "url %zu of them: %s",
@@ -71,6 +72,8 @@ static enum dlock_status parse_urls(const struct dlock *client,
     }
     qsort(nodes->configs, nodes->n, sizeof(nodes->configs[0]), compare_nodes);
     for (size_t i = 1; i < nodes->n; i++)
+        /* A server that is twice in the list would have two votes, or answer its second
+         * acquire as a copy. */
         if (compare_nodes(&nodes->configs[i - 1], &nodes->configs[i]) == 0)
             return dlock_error_set(DLOCK_MISUSE,
                                    "a server is twice in the url");
@@ -101,6 +104,7 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     status = parse_urls(client, nodes);
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
+    /* dlock_wakeup_open() below subscribes at client->wire's address. */
     client->wire.address = nodes->configs[0].address;
     if (status == DLOCK_OK)
         status = dlock_wakeup_open(client);
@@ -174,6 +178,8 @@ struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
 
     question.n = 1;
     question.limit_ms = attempt->limit_ms;
+    /* The others get a little more time only: a release to them goes out all the same, see
+     * ->insists. */
     question.needed = poll->needed;
     dlock_ask(attempt->session->client, poll->asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++) {
@@ -232,6 +238,8 @@ static enum dlock_status confirm(const struct dlock_attempt *attempt,
     grant->token = 0;
     for (size_t i = 0; i < poll->n; i++)
         if (votes[i].counts && votes[i].part.token > grant->token &&
+            /* A server that did not know the outer hold has begun anew and drawn a token of
+             * its own. */
             (grant->holds == 1 || votes[i].part.holds > 1))
             grant->token = votes[i].part.token;
     for (size_t i = 0; i < poll->n; i++) {
@@ -271,6 +279,8 @@ static enum dlock_status undo(const struct dlock_attempt *attempt,
         size_t last = poll->n - 1 - i;
 
         asked[i] = poll->asked[last];
+        /* The last server is asked first: as long as the first one is held, nobody else
+         * begins. */
         if (votes[last].held != DLOCK_OK)
             asked[i].wire = NULL;
         silent_n += votes[i].held == DLOCK_UNKNOWN;
@@ -284,13 +294,15 @@ static enum dlock_status undo(const struct dlock_attempt *attempt,
     for (size_t i = 0; i < poll->n; i++)
         unsure +=
             votes[i].held == DLOCK_UNKNOWN ||
+            /* poll->answers are those to the undo by now: dlock_ask() has overwritten the
+             * votes. */
             (votes[i].held == DLOCK_OK && poll->answers[i].status != DLOCK_OK);
-    /* More than that, and the rest is too few for anybody else. */
+    /* Servers that are sure are too few then for anybody else to get the lock. */
     return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }
 
-/* Only a moment after a split, and a random one, so that they do not meet again. Else
- * as long as one may rely on messages, which only one server sends. */
+/* The pause after a split is short and random, so that the rivals do not meet again. Any
+ * other is as long as one may rely on messages, which only one server sends. */
 static uint64_t pause_ms(const struct dlock_clock *clock, bool split)
 {
     uint16_t dice = 0;
@@ -311,6 +323,7 @@ enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
         return DLOCK_OK;
     if (status == DLOCK_BUSY) {
         *attempt->busy_ms = pause_ms(attempt->session->client->clock, split);
+        /* The lease of a holder may end before the pause does. */
         if (*attempt->busy_ms > busy_ms)
             *attempt->busy_ms = busy_ms;
     }
@@ -399,8 +412,8 @@ static bool sees_holder(const struct dlock_poll *poll,
     return sees;
 }
 
-/* Enough is enough answers, where each of many renewals is for itself, or where a no
- * tells of the holder. */
+/* Any answer counts where each of many renewals is judged for itself, or where a no tells
+ * of the holder. */
 static bool is_answer(const struct dlock_reply *reply)
 {
     (void)reply;
@@ -483,6 +496,7 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
         if (agreeing < poll->needed)
             continue;
         qsort(remaining, agreeing, sizeof(remaining[0]), compare_longest);
+        /* The lock ends with this lease, because the longer ones alone are too few. */
         found.remaining_ms = remaining[poll->needed - 1];
         *holder = found;
         return DLOCK_OK;
