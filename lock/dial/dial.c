@@ -27,7 +27,8 @@ enum {
 
 /* The places of an address ------------------------------------------------- */
 
-/* Small packets at once; a peer that is silently gone is found out. */
+/* NODELAY sends small packets at once. The kernel asks a silent peer after 15 s, and gives
+ * it up 15 s later: a subscriber has no other sign of a host that has vanished. */
 static void tune_tcp(int fd)
 {
     static const struct {
@@ -59,8 +60,10 @@ static int connect_place(const struct dlock_place *place, uint64_t until_ms,
         return errno;
     if (connect(link->fd, (const struct sockaddr *)&place->at, place->len) == 0)
         return 0;
+    /* An interrupted connect() goes on by itself, and must not be called again. */
     if (errno != EINPROGRESS && errno != EINTR)
         return errno;
+    /* The socket becomes writable also if connecting has failed: SO_ERROR says which. */
     ready = dlock_net_await(link->fd, POLLOUT, until_ms);
     if (ready <= 0)
         return ready == 0 ? ETIMEDOUT : errno;
@@ -81,6 +84,7 @@ static enum dlock_status connect_to(const struct dlock_address *address,
     if (address->local) {
         memcpy(to.sun_path, address->host, strlen(address->host) + 1);
         memcpy(&places.list[0].at, &to, sizeof(to));
+        /* The whole structure is the length: its zeros end the path. */
         places.list[0].len = sizeof(to);
     } else if (dlock_lookup(address->host, address->port, until_ms, &places) !=
                DLOCK_OK) {
@@ -124,7 +128,9 @@ static void make_tellable(char *text, const char *password)
     if (given != NULL)
         *given = '\0';
     else if (told)
+        /* The first word is the code of the error, which does not come from us. */
         text[strcspn(text, " ")] = '\0';
+    /* A password that is part of the code itself is not told either. */
     if (told && strstr(text, password) != NULL)
         text[0] = '\0';
 }
@@ -178,6 +184,8 @@ static enum dlock_status log_in(const struct dlock_address *address,
         dlock_error_say("redis: log in: %s", dlock_error_text());
     /* The first refusal is the reason of all that follows, hanging up as well. */
     for (size_t i = n; i-- > 0;) {
+        /* The PING is refused without a login, and that is no failure: it shall only make
+         * the server speak. */
         bool is_ping = address->tls && i == n - 1;
 
         if (replies[i] != NULL && replies[i]->type != REDIS_REPLY_STATUS &&
@@ -197,9 +205,12 @@ static enum dlock_status shake(const struct dlock_address *address,
 {
     enum dlock_status status;
 
+    /* dlock_address_lacks() was asked before: the part for TLS is there. */
     link->tls = dlock_tls_made->begin(address, link->fd);
     if (link->tls == NULL)
         return DLOCK_UNREACHABLE;
+    /* The handshake only ever waits to read: what it sends fits into a new socket's
+     * buffer. */
     while ((status = dlock_tls_made->shake(link->tls)) == DLOCK_BUSY)
         if (dlock_net_await(link->fd, POLLIN, until_ms) <= 0)
             return dlock_error_set(DLOCK_UNREACHABLE, "redis: TLS: %s",
@@ -216,6 +227,8 @@ enum dlock_status dlock_dial(const struct dlock_address *address,
     if (dlock_address_lacks(address) != NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s",
                                dlock_address_lacks(address));
+    /* A sentinel's answer becomes a dial of its own, to an address without ->primary: so
+     * this does not come round again. */
     if (address->primary[0] != '\0')
         return dlock_sentinel_find(address, until_ms, link);
     status = connect_to(address, until_ms, link);
@@ -232,6 +245,7 @@ enum dlock_status dlock_dial(const struct dlock_address *address,
 
 void dlock_dial_end(struct dlock_dial *dial)
 {
+    /* The last one frees it: the caller may give up first, or the thread be ready first. */
     if (dial == NULL || atomic_fetch_sub(&dial->users_n, 1) > 1)
         return;
     dlock_net_close(&dial->link);
@@ -242,6 +256,7 @@ void dlock_dial_end(struct dlock_dial *dial)
 
 static void carry_out(struct dlock_dial *dial)
 {
+    /* An instant dial runs on the caller's thread, whose text must stay. */
     struct dlock_error kept = dlock_error_take();
 
     dial->status = dial->ask != NULL ? dial->ask(dial)
@@ -249,6 +264,8 @@ static void carry_out(struct dlock_dial *dial)
                                                   dial->until_ms, &dial->link);
     dial->error = dlock_error_take();
     dlock_error_put(&kept);
+    /* The store publishes all that was written before it; the bell comes after, so that who
+     * hears it finds an outcome. */
     atomic_store(&dial->done, true);
     (void)!eventfd_write(dial->fd, 1);
 }
@@ -287,9 +304,13 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
         carry_out(dial);
         return dial;
     }
+    /* The thread may be through before this function returns: so both are counted before it
+     * starts. */
     atomic_store(&dial->users_n, 2);
     if (dial->fd >= 0 &&
         dlock_clock_thread(&thread, "dlock-dial", run, dial) == 0) {
+        /* The thread is not joined, because it may hang in a resolver for longer than the
+         * client lives. */
         (void)pthread_detach(thread);
         return dial;
     }
@@ -308,6 +329,7 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
     if (dial->status != DLOCK_OK)
         return dlock_error_set(dial->status, "%s", dial->error.text);
     *link = dial->link;
+    /* The link is the caller's now, and dlock_dial_end() must not close it. */
     dial->link = dlock_link_plain(-1);
     return DLOCK_OK;
 }

@@ -17,7 +17,9 @@
 
 enum { NAMES_MAX = 32 }; /* so many threads, at most, hang in a dead resolver */
 
-/* An older answer is used after so long, and after this part of the time. */
+/* NEWER_MS_MAX bounds the wait for a newer answer where there is an old one: a resolver
+ * that is slow must not make each connect slow. NEWER_SHARE leaves the rest of the caller's
+ * time for connecting. */
 enum { NEWER_MS_MAX = 250, NEWER_SHARE = 4 };
 
 /* A host and port that was asked for, until others need the place. */
@@ -47,6 +49,8 @@ static int ask_by(int flags, const char *host, const char *port,
          each != NULL && places->n < DLOCK_PLACES_MAX; each = each->ai_next) {
         struct dlock_place *place = &places->list[places->n];
 
+        /* An address that is too long for sockaddr_storage comes from a strange resolver
+         * only, and is left out. */
         if (each->ai_addrlen > sizeof(place->at))
             continue;
         memcpy(&place->at, each->ai_addr, each->ai_addrlen);
@@ -65,12 +69,15 @@ static int ask_system(const char *host, const char *port,
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
+/* RESOLVER is atomic, because the thread reads it without the mutex. */
 static dlock_resolver *_Atomic resolver = ask_system;
 static struct name names[NAMES_MAX]; /* of the process */
 
 /* No thread is left that could answer, or waits. Old answers stay. */
 static void forget_threads(void)
 {
+    /* Waiters of the parent's are counted in the condition, and would never leave it
+     * here. */
     answered = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     for (size_t i = 0; i < NAMES_MAX; i++) {
         names[i].asking = false;
@@ -99,6 +106,8 @@ static struct name *name_of(const char *host, const char *port)
 
         if (strcmp(each->host, host) == 0 && strcmp(each->port, port) == 0)
             return each;
+        /* A thread that asks, or one that waits, has a pointer to the name: its place must
+         * stay. */
         if (!each->asking && each->waiters_n == 0 &&
             (oldest == NULL || each->since < oldest->since))
             oldest = each;
@@ -118,6 +127,7 @@ static void *look_up(void *arg)
 {
     struct name *name = arg;
     struct dlock_places found = {.n = 0};
+    /* The mutex is not held here: HOST and PORT do not change while ->asking is true. */
     int failure = resolver(name->host, name->port, &found);
     DLOCK_LOCKED(&mutex);
 
@@ -125,6 +135,7 @@ static void *look_up(void *arg)
     name->answered_n++;
     name->failure = failure;
     if (failure == 0)
+        /* A failure leaves the last good answer in its place. */
         name->good = found;
     (void)pthread_cond_broadcast(&answered);
     return NULL;
@@ -150,8 +161,12 @@ static int ask_for(struct name *name, uint64_t until_ms,
     if (!name->asking &&
         dlock_clock_thread(&thread, "dlock-lookup", look_up, name) == 0) {
         (void)pthread_detach(thread);
+        /* The thread was started with the mutex held, so that it cannot say it is done
+         * before this. */
         name->asking = true;
     }
+    /* A thread that another question has started will do: its answer is younger than any
+     * that is there. */
     if (name->asking) {
         name->waiters_n++;
         while (name->answered_n == answered_n && time_left)
@@ -161,6 +176,7 @@ static int ask_for(struct name *name, uint64_t until_ms,
         failure =
             name->answered_n == answered_n ? EAI_INPROGRESS : name->failure;
     }
+    /* The copy is made with the mutex: the next thread may write a newer answer. */
     *places = name->good;
     return failure != EAI_NONAME && places->n > 0 ? 0 : failure;
 }
@@ -172,6 +188,7 @@ enum dlock_status dlock_lookup(const char *host, const char *port,
     struct name *name;
     int failure = 0;
 
+    /* Numbers need no resolver, no thread and no place among the names. */
     if (ask_by(AI_NUMERICHOST | AI_NUMERICSERV, host, port, places) == 0)
         return DLOCK_OK;
     name = name_of(host, port);

@@ -33,6 +33,8 @@ static void set_functions(void)
 
     if (reader == NULL)
         return;
+    /* The other functions of hiredis stay; only the one that makes room for a list is
+     * replaced. */
     usual = limited = *reader->fn;
     limited.createArray = create_list;
     redisReaderFree(reader);
@@ -43,6 +45,8 @@ static void limit_lists(redisReader *reader)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     (void)pthread_once(&once, set_functions);
+    /* usual.createArray is NULL if there was no memory for the first reader: then the limit
+     * is left out, and callers still bound the bytes of a reply. */
     if (usual.createArray != NULL)
         reader->fn = &limited;
 }
@@ -76,6 +80,8 @@ static bool send_all(struct dlock_link link,
         for (int k = 0; k < words_n; k++)
             fprintf(text, "$%zu\r\n%s\r\n", strlen(words[k]), words[k]);
     }
+    /* The deadline of the send is 0, because the buffer of a new connection has room for so
+     * few bytes; one that has none is not waited for. */
     if (text == NULL || fclose(text) != 0) {
         dlock_error_say("out of memory");
         good = false;
@@ -93,6 +99,8 @@ redisReply *dlock_reader_next(redisReader *reader, struct dlock_link link,
 {
     void *raw = NULL;
 
+    /* The reader is asked before the socket, because one read may have brought several
+     * replies. */
     for (bool more = false; redisReaderGetReply(reader, &raw) == REDIS_OK;
          more = true) {
         char bytes[4096];
@@ -101,17 +109,24 @@ redisReply *dlock_reader_next(redisReader *reader, struct dlock_link link,
 
         if (raw != NULL)
             return raw;
+        /* errno is set before the branch: its caller tells by it why there is no reply. */
         errno = room == 0 ? EMSGSIZE : ETIMEDOUT;
+        /* The clock is asked only after a first read, so that a reply which lies in the
+         * socket at the deadline still counts. */
         if (room == 0 || (more && dlock_clock_real_now() >= until_ms))
             return NULL;
+        /* ROOM bounds what is taken, so that a server cannot make this process grow without
+         * end. */
         got = dlock_net_receive(link, nap_ms, bytes, room, until_ms);
         if (got == 0)
             errno = 0;
         if (got <= 0)
             return NULL;
         *bytes_max -= (size_t)got;
+        /* A reader that gets no memory says so in READER->err, at the next turn. */
         (void)redisReaderFeed(reader, bytes, (size_t)got);
     }
+    /* A reader that has failed stays so: the connection is of no use any more. */
     errno = EPROTO;
     return NULL;
 }
@@ -125,6 +140,8 @@ enum dlock_status dlock_question(struct dlock_link link,
     size_t got_n = 0;
 
     for (size_t i = 0; i < n; i++)
+        /* REPLIES are NULL first, because the caller frees each of them, whatever has
+         * come. */
         replies[i] = NULL;
     if (reader == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");

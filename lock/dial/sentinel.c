@@ -33,6 +33,8 @@ static bool value_of(const redisReply *reply, const char *name, char *value,
          reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
         const redisReply *found = reply->element[i + 1];
 
+        /* A value that is too long for its field counts as none: a host that is cut would
+         * be another host. */
         if (reply->element[i]->type == REDIS_REPLY_STRING &&
             found->type == REDIS_REPLY_STRING && found->len < size &&
             strcmp(reply->element[i]->str, name) == 0) {
@@ -55,6 +57,8 @@ static redisReply *ask(const struct dlock_address *at,
         status = dlock_question(*link, commands, n, REPLIES_BYTES_MAX, until_ms,
                                 replies);
     if (n > 1)
+        /* The first of two is AUTH's, which a sentinel without a password refuses: that is
+         * no reason to stop. */
         freeReplyObject(replies[0]);
     if (status == DLOCK_OK && replies[n - 1]->type == REDIS_REPLY_ERROR)
         status = dlock_error_set(DLOCK_UNREACHABLE, "refused: %.100s",
@@ -77,6 +81,8 @@ static enum dlock_status ask_sentinel(struct dlock_dial *dial)
     redisReply *reply;
     bool good = false;
 
+    /* AUTH goes with the question instead, because a dial fails where its login is refused;
+     * and a database is the server's matter. */
     at.user[0] = at.password[0] = at.primary[0] = '\0';
     at.database = 0;
     commands[n] = (struct dlock_words){{"SENTINEL", "MASTER", named->primary}};
@@ -84,12 +90,14 @@ static enum dlock_status ask_sentinel(struct dlock_dial *dial)
     if (reply != NULL) {
         good = value_of(reply, "ip", named->host, sizeof(named->host)) &&
                value_of(reply, "port", named->port, sizeof(named->port));
+        /* A sentinel that tells no epoch stands behind all others. */
         (void)value_of(reply, "config-epoch", epoch, sizeof(epoch));
         dial->epoch = strtoll(epoch, NULL, 10);
         named->primary[0] = '\0';
         dlock_error_say("names no primary");
     }
     freeReplyObject(reply);
+    /* The sentinel has said all: nobody keeps a connection to it. */
     dlock_net_close(&dial->link);
     if (good)
         return DLOCK_OK;
@@ -107,6 +115,8 @@ static enum dlock_status ask_server(const struct dlock_address *at,
                 strstr(reply->str, "role:master") != NULL;
 
     if (reply != NULL)
+        /* The text is for a role that is wrong; a failure of ask() has left one of its
+         * own. */
         dlock_error_say("is a replica");
     freeReplyObject(reply);
     if (good)
@@ -142,6 +152,8 @@ static struct dlock_dial *find_newest(struct search *search, bool *waits)
 
         if (each == NULL)
             continue;
+        /* The fields of a dial may be read once ->done is true: its thread has written them
+         * before. */
         if (!atomic_load(&each->done)) {
             *waits = true;
         } else if (each->status != DLOCK_OK) {
@@ -164,6 +176,8 @@ static void hear(const struct search *search, uint64_t until_ms)
         struct dlock_dial *each = search->dials[i];
         bool comes = each != NULL && !atomic_load(&each->done);
 
+        /* A dial that is done stays readable, and would end each poll at once: its place is
+         * left empty. */
         pollers[i] =
             (struct pollfd){.fd = comes ? each->fd : -1, .events = POLLIN};
     }
@@ -176,6 +190,8 @@ static enum dlock_status try_newest(struct search *search,
                                     const struct dlock_dial *newest,
                                     uint64_t until_ms, struct dlock_link *link)
 {
+    /* The address is copied first, because NEWEST itself is among those that are used up
+     * below. */
     struct dlock_address at = newest->address;
     enum dlock_status status;
     size_t others_n = 0;
@@ -187,6 +203,7 @@ static enum dlock_status try_newest(struct search *search,
             strcmp(each->address.host, at.host) == 0 &&
             strcmp(each->address.port, at.port) == 0)
             use_up(&search->dials[i]);
+        /* Sentinels that have not answered count as well: they may name another server. */
         others_n += search->dials[i] != NULL;
     }
     status = ask_server(
@@ -209,6 +226,8 @@ enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
     bool waits, tried = false;
 
     while (next != NULL && *next != '\0') {
+        /* The url was checked when it was read: the list has at most DLOCK_HOSTS_MAX
+         * places. */
         next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &at);
         /* Its end is after the caller's, which has its own text. */
         search.dials[search.n] =
@@ -219,6 +238,8 @@ enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
     while (status != DLOCK_OK &&
            ((newest = find_newest(&search, &waits)) != NULL || waits) &&
            dlock_clock_real_left(until_ms) > 0) {
+        /* The grace begins with the first answer and is not begun again: stragglers cannot
+         * add up. */
         if (newest != NULL && grace_until_ms == UINT64_MAX)
             grace_until_ms = dlock_clock_real_until(GRACE_MS, until_ms);
         if (newest == NULL) {
@@ -230,6 +251,8 @@ enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
             status = try_newest(&search, newest, until_ms, link);
         }
     }
+    /* A server that was tried tells more than sentinels that are silent: its failure is the
+     * text then. */
     if (status != DLOCK_OK && waits && !tried)
         dlock_error_say("none of %zu sentinels answers: %.120s", search.n,
                         search.failure.text);

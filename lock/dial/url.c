@@ -107,6 +107,8 @@ static bool take_login(char **text, struct dlock_address *address)
         return true;
     *at = '\0';
     *text = at + 1;
+    /* The first colon divides: a user has none that is not written as %3A, and a password
+     * may have more. */
     password = cut_first(user, ':');
     return password != NULL &&
            decode(user, address->user, sizeof(address->user)) &&
@@ -119,6 +121,7 @@ static bool parse_place(char *host, const char *port,
                         struct dlock_address *address)
 {
     size_t len = strlen(host);
+    /* "[V6]" without a port ends with its bracket: its colons are not that of a port. */
     bool bare = len > 0 && host[len - 1] == ']';
     const char *own = bare ? NULL : cut_last(host, ':');
 
@@ -129,6 +132,8 @@ static bool parse_place(char *host, const char *port,
         !put(own, address->port, sizeof(address->port)))
         return false;
     len = strlen(host);
+    /* A colon without brackets around it is refused, because nobody could tell the port of
+     * a V6 address by it. */
     if (len > 2 && *host == '[' && host[len - 1] == ']') {
         host[len - 1] = '\0';
         host++;
@@ -159,6 +164,8 @@ static bool parse_query(char *query, struct dlock_address *address)
         bool good;
 
         next = cut_first(query, '&');
+        /* The database stands in the path of a url with TLS, whose query is for files
+         * only. */
         good = !address->tls && begins(query, "db=") &&
                parse_database(query + strlen("db="), address);
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -174,6 +181,8 @@ static bool parse_query(char *query, struct dlock_address *address)
 const char *dlock_address_next(const char *places, const char *port,
                                struct dlock_address *address)
 {
+    /* The place is copied, because parse_place() cuts it up, and PLACES is read again at
+     * the next connection. */
     char place[sizeof("[]:65535") + sizeof(address->host)];
     size_t len = strcspn(places, ",");
 
@@ -197,6 +206,7 @@ static bool parse_hosts(const char *hosts, const char *port,
         return false;
     for (int n = 0; n < DLOCK_HOSTS_MAX && next != NULL; n++) {
         next = dlock_address_next(next, port, &one);
+        /* A comma at the end promises one more host, and there is none. */
         if (next != NULL && *next == '\0')
             return next[-1] != ',';
     }
@@ -216,6 +226,7 @@ static bool parse_servers(char *text, bool by_sentinels,
     if (!take_login(&text, address) ||
         (address->tls && !parse_query(cut_first(text, '?'), address)))
         return false;
+    /* The first slash ends the hosts, and a second one the name. */
     if (by_sentinels && (name = cut_first(text, '/')) == NULL)
         return false;
     database = cut_last(by_sentinels ? name : text, '/');
@@ -264,10 +275,15 @@ static const char *end_of(const char *url)
     const char *at = memrchr(url, '@', first);
     const char *slash;
 
+    /* A cluster's hosts have commas between them and nothing behind, so where it ends could
+     * not be told. */
     if (begins(url, "cluster"))
         return strchr(url, '\0');
+    /* The scheme is compared by its beginning, so that it holds for the one with TLS as
+     * well. */
     if (!begins(url, "sentinel"))
         return url + first;
+    /* The slash is looked for behind the login, because a password may have one. */
     if (at == NULL)
         at = strstr(url, "://");
     slash = at == NULL ? NULL : strchr(at + strspn(at, "@:/"), '/');
@@ -282,8 +298,11 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
 
     if (url == NULL || address == NULL)
         return NULL;
+    /* ADDRESS is cleared also for a url that fails, so that no part of the last one
+     * stays. */
     memset(address, 0, sizeof(*address));
     end = end_of(url);
+    /* The copy is cut up below, since URL is the caller's. */
     if (end - url > URL_BYTES_MAX)
         return NULL;
     memcpy(copy, url, (size_t)(end - url));
@@ -362,6 +381,7 @@ static const char *secret_of(const char *url, bool is_first, const char **end)
     }
     for (next = strchr(url, '?'); next != NULL && next < *end;
          next = strchr(next, '&'))
+        /* A unix: url has its password in the query, and the rest of that may be shown. */
         if (begins(++next, "password="))
             return next + strlen("password=");
     return *end;
@@ -375,6 +395,8 @@ void dlock_url_hide(const char *url, char *text, size_t size)
     if (text == NULL || size == 0)
         return;
     text[0] = '\0';
+    /* Each url of a list hides its own password; a url that makes no sense hides all behind
+     * it. */
     while (url != NULL && used < size) {
         const char *end = dlock_url_parse(url, &address);
         const char *hidden_end = end;
