@@ -30,6 +30,8 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
     struct dlock_zk_reply reply;
     enum dlock_status status = dlock_zk_do(attempt, &get, &reply);
 
+    /* A node of that path may be another holder's, or of an earlier attempt of this
+     * session. */
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
                   strcmp(reply.text, node->tag) == 0;
     dlock_zk_path(attempt->session, attempt->name, NULL, node->path);
@@ -41,6 +43,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     struct dlock_zk_node *node;
     enum dlock_status status = dlock_zk_node_make(attempt, false, &node);
 
+    /* The watch is set by the try itself, so that arm() has nothing to ask a server for. */
     if (status == DLOCK_BUSY && attempt->waits)
         return dlock_zk_node_watch(attempt, NULL);
     return status == DLOCK_OK ? dlock_zk_node_hold(attempt->session, node)

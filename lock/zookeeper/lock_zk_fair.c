@@ -75,6 +75,8 @@ static enum dlock_status read_queue(const struct dlock_attempt *attempt,
     if (n > 1)
         qsort(children, n, sizeof(*children), by_number);
     queue->counted = false;
+    /* Children without a number are at the end now: the counter, and what strangers may
+     * have put there. */
     for (; n > 0 && number_of(children[n - 1]) == UINT64_MAX; n--)
         queue->counted |= strcmp(children[n - 1], counter) == 0;
     queue->places_n = n;
@@ -90,10 +92,12 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
                                    .session = node->session};
     struct queue queue;
     struct dlock_zk_reply reply;
+    /* GET points to node->path, which is filled from the queue below. */
     enum dlock_status status = read_queue(attempt, node->session, &queue);
 
     if (status != DLOCK_OK)
         return status;
+    /* An empty path says that the name was not in the list. */
     node->path[0] = '\0';
     for (size_t i = 0; i < queue.places_n; i++)
         if (strncmp(queue.reply.children[i], node->tag, strlen(node->tag)) == 0)
@@ -121,12 +125,15 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
     size_t at = 0;
     bool live;
 
+    /* The session is looked at after the queue was read: a list that was read in a later
+     * session may still show the node of an ended one. */
     (void)pthread_mutex_lock(&zk->client->mutex);
     live = dlock_zk_is_live(zk, node->session);
     (void)pthread_mutex_unlock(&zk->client->mutex);
     while (at < queue.places_n && strcmp(queue.reply.children[at], mine) != 0)
         at++;
     *counted = queue.counted;
+    /* A node that is gone, or will be, is no place: the caller queues up again. */
     if (status == DLOCK_OK && (at == queue.places_n || !live))
         status = DLOCK_LOST;
     else if (status == DLOCK_OK && at > 0)
@@ -165,11 +172,14 @@ static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
     for (int i = 0; i < TRIES_MAX; i++) {
         uint64_t last;
 
+        /* A failure here is DLOCK_UNREACHABLE, because nobody has the token: acquire() then
+         * leaves the queue. */
         if (dlock_zk_do(attempt, &get, &reply) != DLOCK_OK)
             return DLOCK_UNREACHABLE;
         last = strtoull(reply.text, NULL, 10);
         set.verb = reply.answer == DLOCK_ZK_NONE ? DLOCK_ZK_CREATE_LASTING
                                                  : DLOCK_ZK_SET;
+        /* The version makes the write fail if somebody has counted since the read. */
         set.version = reply.version;
         *token =
             (last > attempt->fence_floor ? last : attempt->fence_floor) + 1;
@@ -189,6 +199,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_zk_node *node =
+        /* The node of an earlier try of this wait keeps its place in the queue. */
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
     enum dlock_status status = DLOCK_LOST;
     struct dlock_error kept;
@@ -205,10 +216,13 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
             node = NULL;
         }
     }
+    /* The node stays in the queue, with a watch on the one before it. */
     if (status == DLOCK_BUSY && attempt->waits)
         return DLOCK_BUSY;
     attempt->grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
+        /* Once a counter is there, all tokens come from it: a node's own number may be
+         * below the last that was counted. */
         (counted || node->zxid <= attempt->fence_floor))
         status = count(attempt, node->session, &attempt->grant->token);
     if (status == DLOCK_OK)
@@ -250,6 +264,7 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
     struct queue queue;
     enum dlock_status status = read_queue(attempt, 0, &queue);
 
+    /* The first place is the holder's. */
     *n = queue.places_n > 0 ? queue.places_n - 1 : 0;
     for (size_t i = 0; i < *n && i < n_max; i++)
         dlock_zk_node_owner(queue.reply.children[i + 1], waiting[i].owner);

@@ -40,6 +40,8 @@ struct call {
 
 void dlock_zk_wake(struct dlock_zk *zk)
 {
+    /* The mark stays until the waiter's next disarm: an arm that comes after this event is
+     * told at once. */
     zk->woken = true;
     dlock_wake_call(&zk->call);
 }
@@ -55,6 +57,7 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
 
     if (zk->number != number || zk->ended)
         return 0;
+    /* A session that was never connected has no node yet that it could lose. */
     if (zk->connected || zk->expires_ms == 0)
         return UINT64_MAX;
     return now < zk->expires_ms ? zk->expires_ms - now : 0;
@@ -66,8 +69,12 @@ static void end(struct dlock_zk *zk, enum dlock_loss why)
 {
     struct dlock_zk_node *node;
 
+    /* The flag comes first: from here on no command goes out in this session, and
+     * make_ready() makes a new one. */
     zk->ended = true;
     LIST_FOREACH(node, &zk->nodes, link)
+        /* Nodes of an older session were told of at its end; those that wait or are given
+         * back hear of it by their own command. */
         if (node->state == DLOCK_ZK_NODE_HELD && node->session == zk->number) {
             node->untold = true;
             node->why = why;
@@ -105,7 +112,11 @@ static void on_event(zhandle_t *library, int type, int state, const char *path,
     DLOCK_LOCKED(&zk->client->mutex);
 
     (void)path;
+    /* An event that is not of the session is a watch's: a node has gone, or changed, and
+     * the waiter looks for itself. */
     if (handle->number == zk->number && type == ZOO_SESSION_EVENT) {
+        /* The server may grant another timeout than was asked for: the granted one
+         * counts. */
         if (connected)
             zk->session_ms = (unsigned)zoo_recv_timeout(library);
         /* The library hangs up when it has heard nothing for two thirds of the
@@ -128,6 +139,8 @@ void dlock_zk_drop(struct dlock_zk *zk, bool only_ended)
 
     (void)pthread_mutex_lock(&zk->client->mutex);
     if (zk->ended || !only_ended) {
+        /* The handle leaves the session with the mutex held, so of the session's thread and
+         * the keeper one closes it. */
         handle = zk->handle;
         zk->handle = NULL;
         zk->ended = true;
@@ -136,6 +149,8 @@ void dlock_zk_drop(struct dlock_zk *zk, bool only_ended)
     (void)pthread_mutex_unlock(&zk->client->mutex);
     if (handle == NULL)
         return;
+    /* zookeeper_close() is called without the mutex, because the library answers the calls
+     * under way from there, and finish() takes it. */
     (void)zookeeper_close(handle->library);
     free(handle);
 }
@@ -174,6 +189,8 @@ static enum dlock_status find_servers(const struct dlock_zk_client *client,
                          dlock_clock_real_part(until_ms, left_n),
                          &places) != DLOCK_OK)
             continue;
+        /* The room that is left is half of it, more than the longest place takes: so
+         * sprintf() below cannot run over. */
         for (size_t i = 0; i < places.n && used < SERVERS_BYTES_MAX / 2; i++) {
             dlock_place_text(&places.list[i], host, port);
             used += (size_t)sprintf(list + used, "%s%s:%s", used > 0 ? "," : "",
@@ -198,6 +215,8 @@ static bool seeks_elsewhere(const struct dlock_zk *zk, const char *servers)
 static void drop_useless(struct dlock_zk *zk, uint64_t until_ms)
 {
     char list[SERVERS_BYTES_MAX + 1] = "";
+    /* seeks_elsewhere() with "" asks only whether the handle seeks at all: else the names
+     * need not be looked up. */
     bool has_moved = seeks_elsewhere(zk, "") &&
                      find_servers(zk->client, until_ms, list) == DLOCK_OK &&
                      seeks_elsewhere(zk, list);
@@ -218,6 +237,8 @@ static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
         return DLOCK_UNREACHABLE;
     }
     (void)pthread_mutex_lock(&zk->client->mutex);
+    /* The state is set for the new session before the library has its handle, because its
+     * threads may call on_event() at once. */
     zk->connected = false;
     zk->ended = false;
     zk->expires_ms = 0;
@@ -248,6 +269,8 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
     for (;;) {
         bool there, time_left = dlock_clock_real_now() < until_ms;
 
+        /* The session's own thread alone asks with 0 and makes handles; the keeper works in
+         * the session of its node. */
         if (number == 0)
             drop_useless(zk, until_ms);
         {
@@ -262,6 +285,7 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
             if (there && zk->connected && !zk->ended)
                 return DLOCK_OK;
         }
+        /* The nodes of that session are gone with it: nothing is left to be done in it. */
         if (number != 0 && !there)
             return DLOCK_LOST;
         if (!time_left)
@@ -294,6 +318,8 @@ static void finish(struct call *call, int code)
     abandoned = call->abandoned;
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->client->mutex);
+    /* The caller may have read and freed the call by now: only ABANDONED, read with the
+     * mutex, says who frees it. */
     if (!abandoned)
         return;
     dlock_zk_reply_release(&call->reply);
@@ -320,6 +346,7 @@ static void on_data(int code, const char *value, int len,
         call->reply.zxid = (uint64_t)stat->czxid;
         call->reply.version = stat->version;
     }
+    /* The data is somebody else's perhaps, of any length and without an end: it is cut. */
     if (value != NULL && len > 0)
         (void)snprintf(call->reply.text, sizeof(call->reply.text), "%.*s", len,
                        value);
@@ -347,6 +374,7 @@ static void on_children(int code, const struct String_vector *names,
     if (n > 0)
         reply->children = calloc(n, sizeof(*reply->children));
     while (reply->children != NULL && reply->children_n < n) {
+        /* The library frees its list when this call returns. */
         char *name = strdup(names->data[reply->children_n]);
 
         if (name == NULL)
@@ -384,6 +412,8 @@ static int post(struct dlock_zk_handle *handle,
     case DLOCK_ZK_GET:
         return zoo_aget(library, path, 0, on_data, call);
     case DLOCK_ZK_WATCH:
+        /* A watch is set only on a node that is there; of one that is not, the answer says
+         * so. */
         return zoo_awget(library, path, on_event, handle, on_data, call);
     case DLOCK_ZK_SET:
         return zoo_aset(library, path, command->data, len, command->version,
@@ -443,12 +473,16 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     call->zk = zk;
     until_ms = dlock_clock_real_until(config->command_timeout_ms, limit_ms);
     (void)pthread_mutex_lock(&zk->client->mutex);
+    /* The number is told also without an answer: a node that may have been made is looked
+     * for in this session. */
     reply->session = call->reply.session = zk->number;
     /* Another thread may have dropped it since make_ready(). */
     if (command->session != 0 && !dlock_zk_is_live(zk, command->session))
         status = DLOCK_LOST;
     else if (zk->handle == NULL)
         status = DLOCK_UNREACHABLE;
+    /* The mutex is held while it is posted, so that no other thread closes the handle
+     * meanwhile; the library only puts it into a queue here. */
     else if ((code = post(zk->handle, command, path, call)) != ZOK)
         status =
             dlock_error_set(DLOCK_UNREACHABLE, "zookeeper: %s", zerror(code));
@@ -456,11 +490,14 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
         time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
                                      &zk->client->mutex, until_ms);
     done = status != DLOCK_OK || call->done;
+    /* An abandoned call belongs to its late answer from here on, which comes at the latest
+     * when the handle is closed. */
     call->abandoned = !done;
     (void)pthread_mutex_unlock(&zk->client->mutex);
     if (!done)
         return dlock_error_set(DLOCK_UNKNOWN, "zookeeper: timed out");
     if (status == DLOCK_OK) {
+        /* The list of children goes to the caller along with the rest. */
         *reply = call->reply;
         status = judge(call->code, &reply->answer);
     }
@@ -479,6 +516,8 @@ void dlock_zk_path(const struct dlock_session *session, const char *name,
     size_t len = (size_t)sprintf(path, "%s/", kind->root);
 
     for (; *name != '\0'; name++) {
+        /* "." and ".." are no names in ZooKeeper; '%' is written in full, or two names
+         * would share a path. */
         if (*name == '/' || *name == '%' || only_dots)
             len += (size_t)sprintf(path + len, "%%%02X", (unsigned)*name);
         else
@@ -518,6 +557,8 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                                               : answers[reply->answer].text);
     told = dlock_step_end(attempt, command->step,
                           status == DLOCK_OK ? text : NULL, status);
+    /* The hook may have thrown a good reply away: its children have nobody else to free
+     * them. */
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;
@@ -536,9 +577,13 @@ enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                           .path = kind->root};
     enum dlock_status status = dlock_zk_do(attempt, command, reply);
 
+    /* ZNONODE of a create is a parent that is missing, which is rare: so the parent is made
+     * only then. */
     if (status != DLOCK_OK || reply->answer != DLOCK_ZK_NONE)
         return status;
     if (command->path == NULL) {
+        /* The directory may lack the root in turn: this goes down two levels at most, as
+         * the root has a path of its own. */
         status = dlock_zk_create(
             attempt, command->child != NULL ? &queue : &root, reply);
         if (status == DLOCK_OK)

@@ -65,6 +65,7 @@ void dlock_zk_node_forget(struct dlock_session *session,
     struct dlock_zk *zk = session->own;
     DLOCK_LOCKED(&zk->client->mutex);
 
+    /* await_cleared() waits for a name without a node. */
     LIST_REMOVE(node, link);
     (void)pthread_cond_broadcast(&zk->changed);
     free(node);
@@ -80,6 +81,8 @@ static enum dlock_status await_cleared(struct dlock_session *session,
     DLOCK_LOCKED(&zk->client->mutex);
 
     while (node_of(zk, name, DLOCK_ZK_NODE_LEFT) != NULL) {
+        /* The look comes after the wait has ended, so that a node which was cleared at the
+         * last moment counts as cleared. */
         if (!time_left)
             return dlock_error_set(
                 DLOCK_UNKNOWN,
@@ -135,6 +138,8 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
     enum dlock_status status;
 
     *node = NULL;
+    /* An acquire that waits long looks again later: one timeout is all that a node which is
+     * left may cost each try. */
     if (attempt->limit_ms < until_ms)
         until_ms = attempt->limit_ms;
     if (await_cleared(session, attempt->name, until_ms) != DLOCK_OK)
@@ -149,7 +154,11 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
     create.data = made->tag;
     create.child = in_queue ? made->tag : NULL;
     status = dlock_zk_create(attempt, &create, &reply);
+    /* The session is noted before the answer is looked at, because a create without an
+     * answer is looked for in it. */
     made->session = reply.session;
+    /* A create without an answer has worked if its node is found. Else the node stays in
+     * doubt, and the keeper looks for it again. */
     if (status == DLOCK_UNKNOWN && look_for(attempt, made) == DLOCK_OK &&
         made->found) {
         status = DLOCK_OK;
@@ -185,6 +194,7 @@ enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
 
     if (status == DLOCK_UNKNOWN)
         return DLOCK_UNREACHABLE; /* nothing is held for it */
+    /* The node went between the try and the watch: no event will come of it. */
     if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE) {
         (void)pthread_mutex_lock(&zk->client->mutex);
         dlock_zk_wake(zk);
@@ -193,14 +203,15 @@ enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
     return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
-/* With the mutex, the end of the session is told either here or to the holder,
- * not to nobody. */
+/* The mutex makes sure that the end of the session is told: here if it came before, and to
+ * the holder, by end(), if it comes later. */
 enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                                      struct dlock_zk_node *node)
 {
     const struct dlock_zk *zk = session->own;
     DLOCK_LOCKED(&zk->client->mutex);
 
+    /* HELD lets end() mark the node as lost, and the guard tell its holder. */
     if (dlock_zk_is_live(zk, node->session)) {
         node->state = DLOCK_ZK_NODE_HELD;
         return DLOCK_OK;
@@ -252,10 +263,12 @@ static enum dlock_status delete_node(const struct dlock_attempt *attempt,
         if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
             return gone;
         if (status == DLOCK_UNKNOWN) {
+            /* A node that is not there at the next look was deleted by this one. */
             gone = DLOCK_OK;
             node->found = false;
         }
     }
+    /* A delete that got no answer may have worked, whatever a later try was refused for. */
     return status == DLOCK_UNREACHABLE && gone == DLOCK_OK ? DLOCK_UNKNOWN
                                                            : status;
 }
@@ -268,6 +281,8 @@ enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
+    /* GIVEN keeps the guard from telling of a loss, and the keeper from deleting it as
+     * well. */
     node->state = DLOCK_ZK_NODE_GIVEN;
     (void)pthread_mutex_unlock(&client->mutex);
     status = delete_node(attempt, node);
@@ -288,6 +303,7 @@ enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt)
 
     if (node != NULL)
         status = dlock_zk_node_give(attempt, node);
+    /* The first release has left the node to the keeper: this one waits for that. */
     else if (attempt->repeats != 0)
         status = await_cleared(session, attempt->name, attempt->limit_ms);
     return status;
@@ -300,6 +316,8 @@ static bool clear(struct dlock_zk *zk)
     struct dlock_session *session = zk->session;
     struct dlock_zk_node *node;
 
+    /* The keeper alone takes nodes of this state off the list, so NODE stays valid without
+     * the mutex. */
     while ((node = dlock_zk_node_of(session, NULL, DLOCK_ZK_NODE_LEFT)) !=
            NULL) {
         struct dlock_attempt attempt = {.session = session,
@@ -361,6 +379,8 @@ static bool tell_one(struct dlock_zk_client *client)
     }
     if (untold == NULL || whose->on_lost == NULL)
         return false;
+    /* The mark goes before the hook is called, and what it needs is copied: the holder may
+     * give the node back meanwhile. */
     untold->untold = false;
     lost = *untold;
     dlock_zk_node_owner(lost.tag, owner);
@@ -386,8 +406,11 @@ static void *guard(void *arg)
         LIST_FOREACH(zk, &client->sessions, link) {
             uint64_t left_ms = dlock_zk_check(zk);
 
+            /* The guard comes again when the first session without a connection ends. */
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
         }
+        /* The count is read after the sessions were looked at and before the hooks: news
+         * that comes during a hook ends the rest at once. */
         seen = client->news;
         while (tell_one(client))
             continue;
@@ -411,8 +434,12 @@ static void *keeper(void *arg)
         LIST_FOREACH(zk, &client->sessions, link) {
             bool cleared;
 
+            /* SERVED keeps the session from being closed, and with it this place in the
+             * list, while the mutex is not held. */
             client->served = zk;
             (void)pthread_mutex_unlock(&client->mutex);
+            /* The drop comes before the deletes: those of an ended session are answered by
+             * DLOCK_LOST, and need no server. */
             dlock_zk_drop(zk, true);
             cleared = clear(zk);
             (void)pthread_mutex_lock(&client->mutex);
@@ -454,6 +481,7 @@ void dlock_zk_client_close(struct dlock *client)
     own->closing = true;
     (void)pthread_cond_broadcast(&own->changed);
     (void)pthread_mutex_unlock(&own->mutex);
+    /* The sessions are closed by now, so that no hook and no delete is due. */
     while (own->workers_n > 0)
         (void)pthread_join(own->workers[--own->workers_n], NULL);
     (void)pthread_cond_destroy(&own->changed);
@@ -486,6 +514,8 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session)
                               workers[client->workers_n].run, client) == 0)
         client->workers_n++;
     watched = client->workers_n == 2;
+    /* The session is put into the list also without workers, because the close below takes
+     * it off. */
     LIST_INSERT_HEAD(&client->sessions, zk, link);
     (void)pthread_mutex_unlock(&client->mutex);
     if (watched)
@@ -500,6 +530,8 @@ void dlock_zk_client_session_close(struct dlock_session *session)
     struct dlock_zk_client *client = session->client->own;
     struct dlock_zk *zk = session->own;
 
+    /* The session of ZooKeeper ends first: what the keeper may be doing in it fails at
+     * once, and the wait below is short. */
     dlock_zk_drop(zk, false);
     (void)pthread_mutex_lock(&client->mutex);
     while (client->served == zk)
@@ -530,6 +562,7 @@ uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
     DLOCK_LOCKED(&zk->client->mutex);
 
     zk->call = *call;
+    /* An event since the last disarm came while nobody was armed: it is told now. */
     if (zk->woken)
         dlock_wake_call(&zk->call);
     return until_ms;
