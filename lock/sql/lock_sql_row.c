@@ -49,6 +49,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
             ON_PRIMARY("IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)"), &got);
 
     if (got)
+        /* WON tells remaining() which grants are on the connection that there is: all up to
+         * it are lost when that ends. */
         sql->won = attempt->number;
     return status == DLOCK_OK && !got ? DLOCK_BUSY : status;
 }
@@ -58,6 +60,8 @@ static uint64_t remaining(const struct dlock_session *session,
 {
     const struct dlock_sql *sql = session->own;
 
+    /* LOST is atomic, since any thread may ask; it is set before the server can hear that
+     * the connection ends. */
     return grant->attempt > atomic_load(&sql->lost) ? UINT64_MAX : 0;
 }
 

@@ -37,7 +37,11 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
         dlock_sql_insert(attempt, insert, table, &is_there);
 
     again.holds++;
+    /* A new row begins at 1, whatever the session knew: holds that had been lost do not
+     * come back. */
     attempt->grant->holds = is_there ? again.holds : 1;
+    /* The row is somebody's: the update counts only if it is ours, which its WHERE asks in
+     * the same statement. */
     if (is_there)
         status = dlock_sql_change(&again, "update", set_holds, &ours);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;

@@ -55,12 +55,15 @@ static bool parse_tcp(char *place, struct dlock_sql_address *address)
 {
     char *password = strsep(&place, "@");
     const char *user = strsep(&password, ":");
+    /* The last slash, since the database is the last part; the password was cut off before
+     * it. */
     char *slash = place == NULL ? NULL : strrchr(place, '/');
     const char *end;
 
     if (slash == NULL || slash[1] == '\0' || *user == '\0')
         return false;
     *slash = '\0';
+    /* A comma behind the place is refused, because a session has one server. */
     end = dlock_address_next(place, "3306", &address->at);
     return end != NULL && *end == '\0' && end[-1] != ',' &&
            put(user, address->at.user, sizeof(address->at.user)) &&
@@ -80,6 +83,7 @@ enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
         free(address);
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     }
+    /* A socket's url may leave out user and database; that of a host has to name both. */
     memcpy(address->at.user, "root", sizeof("root"));
     memcpy(address->database, "test", sizeof("test"));
     if (strncmp(copy, "mysql:unix:", 11) == 0)
@@ -125,6 +129,8 @@ void dlock_sql_drop(struct dlock_sql *sql)
         return;
     /* Before the server hears of it, and lets somebody else in. */
     atomic_store(&sql->lost, sql->won);
+    /* The shutdown of the socket makes mysql_close() return at once, as its COM_QUIT can be
+     * neither sent nor answered. */
     (void)mariadb_cancel(sql->mysql);
     mysql_close(sql->mysql);
     sql->mysql = NULL;
@@ -138,8 +144,9 @@ void dlock_sql_session_close(struct dlock_session *session)
 
 /* Waiting ------------------------------------------------------------------- */
 
-/* WANTED, when some of it has come: what has not is tried in vain. MYSQL_WAIT_TIMEOUT
- * at the deadline, also of a server that always has more to say. */
+/* Waits for what the library has WANTED, and answers that all of it is there: the library
+ * tries what is not in vain. MYSQL_WAIT_TIMEOUT at the deadline, also of a server that
+ * always has more to say. */
 static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
 {
     int events = (wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
@@ -170,7 +177,7 @@ static MYSQL *make_handle(bool tcp)
     mysql = mysql_init(NULL);
     if (mysql == NULL)
         return NULL;
-    /* Or the library takes "localhost" for a word of its own. */
+    /* TCP is asked for, because the library takes "localhost" for a word of its own. */
     if (mysql_options(mysql, MYSQL_OPT_NONBLOCK, 0) != 0 ||
         (tcp && mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol) != 0)) {
         mysql_close(mysql);
@@ -213,14 +220,19 @@ static unsigned connect_to(const struct dlock_session *session,
     }
     if (place != NULL)
         dlock_place_text(place, host, port);
+    /* CLIENT_FOUND_ROWS: an update that finds its row as it is to be counts it, as after a
+     * lost answer. */
     wanted = mysql_real_connect_start(
         &made, mysql, place != NULL ? host : NULL, to->at.user, to->at.password,
         to->database, (unsigned)strtoul(port, NULL, 10),
         place != NULL ? NULL : to->at.host, CLIENT_FOUND_ROWS);
+    /* The socket is marked as soon as it is there: a fork and exec of the host's may come
+     * at any moment. */
     close_on_exec(mysql);
     while (wanted != 0)
         wanted = mysql_real_connect_cont(&made, mysql,
                                          await(mysql, wanted, until_ms));
+    /* The library may have taken another socket on its way. */
     close_on_exec(mysql);
     if (made != NULL)
         wanted = mysql_autocommit_start(&failed, mysql, 1);
@@ -232,6 +244,7 @@ static unsigned connect_to(const struct dlock_session *session,
     } else {
         code = mysql_errno(mysql);
         dlock_error_say("mysql: %.150s", mysql_error(mysql));
+        /* A handle that failed is not used again: the next statement makes a new one. */
         mysql_close(mysql);
     }
     return code;
@@ -249,6 +262,8 @@ static enum dlock_status ready(const struct dlock_session *session,
     unsigned code = CR_CONN_HOST_ERROR;
 
     if (sql->mysql != NULL &&
+        /* A server that has ended the connection has freed its locks: to find out here
+         * makes the next statement a new connection, and not a lost answer. */
         dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
         dlock_sql_drop(sql);
     if (sql->mysql != NULL)
@@ -258,6 +273,8 @@ static enum dlock_status ready(const struct dlock_session *session,
     else if (dlock_lookup(to->at.host, to->at.port, until_ms, &places) !=
              DLOCK_OK)
         return DLOCK_UNREACHABLE;
+    /* An error of the library's own says that the place could not be reached; one of the
+     * server's, such as a wrong password, would be the same elsewhere. */
     for (size_t i = 0; i < places.n && is_of_client(code); i++)
         code = connect_to(session, &places.list[i],
                           dlock_clock_real_part(until_ms, places.n - i));
@@ -319,10 +336,14 @@ static bool exchange(MYSQL *mysql, const char *statement, uint64_t until_ms,
                                        await(mysql, wanted, until_ms));
     if (failed)
         return false;
+    /* All rows are fetched, because the connection takes the next statement only after the
+     * last one. */
     wanted = mysql_store_result_start(&result, mysql);
     while (wanted != 0)
         wanted = mysql_store_result_cont(&result, mysql,
                                          await(mysql, wanted, until_ms));
+    /* A result that is missing means an error, or a statement that has none: only the error
+     * number tells. */
     if (result == NULL && mysql_errno(mysql) != 0)
         return false;
     if (result == NULL) {
@@ -366,6 +387,8 @@ static enum dlock_status judge(struct dlock_sql *sql,
                                               code == ER_CONNECTION_KILLED;
 
     for (size_t i = 0; i < ANSWERS_N; i++)
+        /* The connection is well after these: the server rolled back this statement, or
+         * refused it. */
         if (answers[i].code == code) {
             reply->answer = answers[i].answer;
             return DLOCK_OK;
@@ -394,6 +417,8 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
     if (status != DLOCK_OK)
         return status;
+    /* Connecting has a time of its own within the attempt's, and leaves the session without
+     * a connection if it fails. */
     status = ready(
         session, dlock_clock_real_until(config->connect_timeout_ms, until_ms));
     if (status == DLOCK_OK &&
@@ -411,6 +436,8 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
             (void)snprintf(text, sizeof(text), "%s", answers[i].text);
     status =
         dlock_step_end(attempt, step, status == DLOCK_OK ? text : NULL, status);
+    /* The hook may have thrown the answer away: a connection whose answer was lost must go,
+     * as in judge(). */
     if (status == DLOCK_UNKNOWN)
         dlock_sql_drop(sql);
     return status;
@@ -426,6 +453,8 @@ enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
     for (int sends = 0; sends < SENDS_MAX; sends++) {
         enum dlock_status status = send_once(attempt, step, statement, reply);
 
+        /* A conflict is no answer about the lock: the statement was rolled back, and may go
+         * again at once. */
         if (status != DLOCK_OK || reply->answer != DLOCK_SQL_CONFLICT)
             return status;
     }
@@ -456,6 +485,7 @@ enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
     enum dlock_status status = dlock_sql_run(attempt, "insert", insert, &reply);
 
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
+        /* TABLE says IF NOT EXISTS, because another session may have been first. */
         status = dlock_sql_run(attempt, "create-table", table, &reply);
         if (status == DLOCK_OK)
             status = dlock_sql_run(attempt, "insert", insert, &reply);
