@@ -24,6 +24,7 @@
 enum {
     LOOK_MS = 500, /* between two looks of a waiter, ... */
     SOON_MS = 50,  /* ... and while there may be a deadlock */
+    /* An entry outlives a few looks that get no answer, but not a waiter that has died. */
     LIFE_MS = 4 * LOOK_MS,
     ASKED_MS = 2000, /* SOON_MS apart, until it is sure */
 };
@@ -31,6 +32,8 @@ enum {
 enum answer { NO_CYCLE, MAYBE, SURE };
 
 static const char waits_suffix[] = ":dlock-waits"; /* of the owner */
+/* The stamp is one for all locks of the server, because a cycle goes through several of
+ * them. */
 static const char stamp_key[] = "{deadlocks}:dlock-stamp";
 
 DLOCK_STRATEGY_DECLARE(fenced)
@@ -38,6 +41,7 @@ DLOCK_STRATEGY_DECLARE(fenced)
 /* redisson, fenced and fair have the same slots. */
 static enum dlock_status can(const struct dlock *client)
 {
+    /* The scripts read locks that are hashes with the owner as a field, on one server. */
     if (client->strategy->acquire != dlock_strategy_fenced.acquire)
         return dlock_error_set(DLOCK_MISUSE,
                                "strategy %s cannot look for deadlocks",
@@ -64,8 +68,12 @@ static enum dlock_status ask(struct dlock_session *session,
     if (reply->integers_n < 3)
         return dlock_error_set(DLOCK_UNREACHABLE,
                                "the server says nothing of waits");
+    /* HEARD goes back with the next look, and tells the server that this one was
+     * answered. */
     look->heard = (uint64_t)reply->integers[1];
     cycle = (uint64_t)reply->integers[2];
+    /* A cycle that was gone for one look begins anew: between two looks it may have been
+     * another one. */
     if (reply->integers[0] == NO_CYCLE)
         look->first = 0;
     else if (cycle != look->cycle) /* 0 = none was seen */
@@ -94,12 +102,15 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
     struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     bool answered;
 
+    /* The number stays that of the first look, because the attempt's may change within one
+     * wait. */
     if (look->number == 0)
         look->number = attempt->number;
     dlock_key_derive(own_key, session->owner, waits_suffix, "");
     dlock_command_init(&command, "eval-look", attempt->name,
                        &dlock_script_look);
     command.repeatable = true;
+    /* A look is not repeated for a wait that has ended meanwhile. */
     command.waits = session;
     dlock_command_key(&command, attempt->name);
     dlock_command_key(&command, own_key);
@@ -117,6 +128,8 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
                                dlock_error_text());
     if (answered && reply.integers[0] == SURE)
         return dlock_error_set(DLOCK_DEADLOCK, "%s", reply.string);
+    /* SOON_MS: while a cycle stands, each waiter in it has to be heard of once more before
+     * it is sure. */
     look->at_ms =
         dlock_clock_after(dlock_clock_now(session->client->clock),
                           answered && look->first != 0 ? SOON_MS : LOOK_MS);
@@ -142,6 +155,8 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
     struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     enum dlock_status status;
 
+    /* The rounds are counted as well as timed, because a clock that stands still (tests)
+     * must not keep this going. */
     for (int i = 0; i == 0 || (i < ASKED_MS / SOON_MS &&
                                dlock_clock_until(clock, until_ms) > 0);
          i++) {
