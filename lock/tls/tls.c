@@ -39,6 +39,8 @@ static int fd_of(BIO *bio)
  * tried again; or none. */
 static int went(BIO *bio, ssize_t n, int way, size_t *done)
 {
+    /* The flags stay from the last time: without this, an end would look like "try
+     * again". */
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_flags(bio, way | BIO_FLAGS_SHOULD_RETRY);
@@ -65,6 +67,8 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     (void)bio;
     (void)number;
     (void)pointer;
+    /* OpenSSL flushes after each flight of a handshake, and takes a 0 for a failure; no
+     * byte waits in this BIO. */
     return command == BIO_CTRL_FLUSH;
 }
 
@@ -85,6 +89,7 @@ static BIO *make_bio(int fd)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     BIO *bio;
 
+    /* The method is the process's, and never freed: connections of all clients have it. */
     (void)pthread_once(&once, make_method);
     bio = method != NULL ? BIO_new(method) : NULL;
     if (bio != NULL) {
@@ -102,6 +107,8 @@ static enum dlock_status failed(const char *what)
 {
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
+    /* OpenSSL's queue of errors is the thread's, and the program's: nothing of ours may
+     * stay in it. */
     ERR_clear_error();
     return dlock_error_set(DLOCK_UNREACHABLE, "TLS: %.100s: %.80s", what,
                            why == NULL ? strerror(errno) : why);
@@ -110,6 +117,7 @@ static enum dlock_status failed(const char *what)
 /* False: a file is not there, or not what it should be. */
 static bool read_files(SSL_CTX *ctx, const struct dlock_address *address)
 {
+    /* A file may have both, the certificate and its key. */
     const char *key = address->key[0] != '\0' ? address->key : address->cert;
     bool has_cert = address->cert[0] != '\0';
     const char *bad = NULL;
@@ -136,6 +144,8 @@ static bool expect(SSL *ssl, const char *host)
     unsigned char number[sizeof(struct in6_addr)];
 
     SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    /* A certificate names an address in a field of its own; and an address is not sent as
+     * the server's name (SNI), which the standard forbids. */
     if (inet_pton(AF_INET, host, number) == 1 ||
         inet_pton(AF_INET6, host, number) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1;
@@ -159,6 +169,8 @@ static struct dlock_tls *begin(const struct dlock_address *address, int fd)
     if (good) {
         (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
         (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
+        /* A write may take a part of the bytes, as that of a socket: dlock_net_send() goes
+         * on behind it. */
         (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                         SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         good = read_files(ctx, address);
@@ -166,6 +178,8 @@ static struct dlock_tls *begin(const struct dlock_address *address, int fd)
     if (good && (ssl = SSL_new(ctx)) != NULL)
         bio = make_bio(fd);
     if (bio != NULL) {
+        /* The SSL owns the BIO from here on, once for both ways; it does not own the
+         * socket. */
         SSL_set_bio(ssl, bio, bio);
         SSL_set_connect_state(ssl);
     }
@@ -173,6 +187,7 @@ static struct dlock_tls *begin(const struct dlock_address *address, int fd)
         good = has_memory = bio != NULL && expect(ssl, address->host);
     if (!has_memory)
         (void)failed("out of memory");
+    /* The SSL has counted the context: it lives as long. */
     SSL_CTX_free(ctx);
     if (good)
         return (struct dlock_tls *)ssl;
@@ -188,6 +203,8 @@ static enum dlock_status shake(struct dlock_tls *tls)
     long verdict;
 
     ERR_clear_error();
+    /* errno is looked at below, and OpenSSL sets it only if a call of the kernel's has
+     * failed. */
     errno = 0;
     done = SSL_do_handshake(ssl_of(tls));
     if (done == 1)
@@ -195,6 +212,8 @@ static enum dlock_status shake(struct dlock_tls *tls)
     if (SSL_get_error(ssl_of(tls), done) == SSL_ERROR_WANT_READ)
         return DLOCK_BUSY;
     verdict = SSL_get_verify_result(ssl_of(tls));
+    /* The certificate is the usual reason, and its own text says more than the
+     * handshake's. */
     if (verdict == X509_V_OK)
         return failed(errno == 0 ? "the server closed" : "handshake");
     ERR_clear_error();
@@ -213,6 +232,7 @@ static ssize_t result(struct dlock_tls *tls, int good, const size_t *n)
     ERR_clear_error();
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
         errno = EAGAIN;
+    /* An error must not look like "try again": dlock_net_receive() would wait for more. */
     else if (errno == 0 || errno == EAGAIN)
         errno = why == SSL_ERROR_SSL ? EPROTO : ECONNRESET;
     return why == SSL_ERROR_ZERO_RETURN ? 0 : -1;
