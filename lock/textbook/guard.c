@@ -75,6 +75,7 @@ void dlock_guard_close(struct dlock *client)
         guard->closing = true;
         (void)pthread_cond_broadcast(&guard->changed);
         (void)pthread_mutex_unlock(&guard->mutex);
+        /* The thread may be in a command: its timeout bounds this wait. */
         (void)pthread_join(guard->thread, NULL);
     }
     (void)pthread_cond_destroy(&guard->changed);
@@ -98,6 +99,8 @@ static void renew(struct guard *guard, const char *name)
     dlock_command_arg(&command, "PTTL");
     dlock_command_arg(&command, name);
     if (dlock_call(guard->wire, &command, limit_ms, &reply) != DLOCK_OK ||
+        /* A key without a lease answers -1, one that is not there -2, an error no number:
+         * in each case there is nothing to lengthen. */
         reply.integers[0] <= 0)
         return;
     dlock_command_init(&command, "guard-expire", name, NULL);
@@ -116,6 +119,8 @@ static void look_at_all(struct guard *guard)
     guard->due_ms =
         dlock_clock_now(guard->clock) + guard->lease_ms / LOOKS_PER_LEASE;
     for (size_t i = 0; i < guard->n; i++) {
+        /* The array may move, and N become 0, while the mutex is not held: so the name is
+         * copied, and N is read anew each time. */
         memcpy(name, guard->names[i], sizeof(name));
         (void)pthread_mutex_unlock(&guard->mutex);
         renew(guard, name);
@@ -131,6 +136,8 @@ static void *guard_all(void *arg)
     DLOCK_LOCKED(&guard->mutex);
 
     while (!guard->closing)
+        /* The first name of all sets the time of the look, and later ones join it: one
+         * period is for all names. */
         if (guard->n > 0 && dlock_clock_until(guard->clock, guard->due_ms) == 0)
             look_at_all(guard);
         else
@@ -168,7 +175,11 @@ void dlock_guard_stop(struct dlock *client)
     struct guard *guard = client->own;
     DLOCK_LOCKED(&guard->mutex);
 
+    /* The names of all other holders go as well: that is the failure which is to be
+     * shown. */
     guard->n = 0;
+    /* The wait is needed, because an EXPIRE under way could reach the server after the
+     * release, and keep the next holder's lock. */
     while (guard->looking)
         (void)pthread_cond_wait(&guard->changed, &guard->mutex);
 }

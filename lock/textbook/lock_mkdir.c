@@ -52,6 +52,8 @@ static enum dlock_status open_base(struct dlock *client)
     else
         (void)snprintf(base->path, sizeof(base->path), "/tmp/dlock-%lu",
                        (unsigned long)geteuid());
+    /* A base that is named in the url may be shared with others on purpose; the one in /tmp
+     * must be the user's own. */
     base->ours = !given;
     client->own = base;
     return DLOCK_OK;
@@ -119,9 +121,13 @@ static enum dlock_status do_step(const struct dlock_attempt *attempt,
     if (status != DLOCK_OK)
         return status;
     make_path(base, attempt->name, path);
+    /* The base is made by a take only: without it no lock is held there, and the other
+     * calls say so. */
     failure = call == make ? make_base(base) : 0;
     if (failure == 0 && call(path) != 0)
         failure = errno;
+    /* A failure but NO is the kernel's refusal, after which nothing has changed: a system
+     * call has no lost reply. */
     if (failure != 0) {
         reply = strerror(failure);
         status = failure == no ? answer : DLOCK_UNREACHABLE;

@@ -32,6 +32,8 @@ static enum dlock_status open_client(struct dlock *client)
         client->url == NULL ? NULL : strstr(client->url, ",mysql:");
 
     if (comma == NULL ||
+        /* The first url must end at this comma: one with a comma of its own, such as a
+         * list, is refused. */
         dlock_url_parse(client->url, &client->wire.address) != comma)
         return dlock_error_set(DLOCK_MISUSE,
                                "recorded takes two urls: unix:PATH or "
@@ -41,6 +43,8 @@ static enum dlock_status open_client(struct dlock *client)
 
 static enum dlock_status open_session(struct dlock_session *session)
 {
+    /* The wire is made here, because ->on_redis would have the whole url read as that of a
+     * Redis; dlock_session_close() closes it. */
     session->wire = dlock_wire_open(&session->client->wire, session->owner);
     if (session->wire == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
@@ -73,6 +77,8 @@ static enum dlock_status record(const struct dlock_attempt *attempt)
     enum dlock_status status =
         dlock_sql_insert(attempt, insert, table, &is_there);
 
+    /* The row of a holder in force matches nothing in the update: ours stays false, and the
+     * lock is busy. */
     if (is_there)
         status = dlock_sql_change(attempt, "update", take_over, &ours);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
@@ -97,6 +103,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
 
     if (status != DLOCK_OK)
         return status;
+    /* Redis comes first, because most waiters are turned away there, and cost the database
+     * nothing. */
     status = record(attempt);
     if (status == DLOCK_OK)
         return DLOCK_OK;
@@ -129,6 +137,8 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
     enum dlock_status status, key;
     bool ours;
 
+    /* The row is lengthened first, because it decides, also where Redis has lost the
+     * key. */
     status = dlock_sql_change(attempt, "extend",
                               "UPDATE dlock_record SET expires = " LEASE_END
                               " WHERE name = {name} AND owner = {owner}"
@@ -139,6 +149,7 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
     if (status != DLOCK_OK)
         return status;
     key = in_redis(DLOCK_TEXT_RENEW, attempt);
+    /* The row is in force: that Redis has forgotten the key does not let anybody in. */
     return key == DLOCK_LOST ? DLOCK_OK : key;
 }
 

@@ -26,6 +26,8 @@ static const char *owner_of(const struct dlock_text *text, const char *owner)
 {
     const char *dash = strrchr(owner, '-');
 
+    /* A constant owner is that of the oldest locks: the value says only that the key is
+     * there, and anybody can give it back. */
     if (text->settings[DLOCK_TEXT_OWNER] == DLOCK_TEXT_CONSTANT)
         return "locked";
     return text->settings[DLOCK_TEXT_OWNER] == DLOCK_TEXT_NUMBER && dash != NULL
@@ -39,6 +41,8 @@ static void fill_arg(const char *arg, const struct values *values,
                      bool is_script, struct dlock_command *command)
 {
     if (strcmp(arg, "$name") == 0)
+        /* A cluster routes a script by its keys, which therefore have to be told apart; of
+         * other commands the place says it. */
         (is_script ? dlock_command_key : dlock_command_arg)(command,
                                                             values->name);
     else if (strncmp(arg, "$name:", 6) == 0)
@@ -78,9 +82,12 @@ static bool is_reply(const char *word, const struct dlock_reply *reply,
         return true;
     if (reply->kind == DLOCK_REPLY_NIL)
         return strcmp(word, "nil") == 0;
+    /* A number as a string, such as of GET, is compared as text. */
     if (reply->kind == DLOCK_REPLY_STRING)
         return strcmp(reply->string,
                       strcmp(word, "$owner") == 0 ? values->owner : word) == 0;
+    /* Numbers are compared by their text, as the reader keeps the words of a text as they
+     * are. */
     (void)snprintf(number, sizeof(number), "%" PRId64, reply->integers[0]);
     return reply->integers_n > 0 && strcmp(number, word) == 0;
 }
@@ -111,6 +118,7 @@ static bool has_effect(const struct dlock_text_command *command,
 static enum dlock_status status_of(enum dlock_status status, bool reads,
                                    bool changed)
 {
+    /* An earlier command has had its effect: no refusal of this one makes that undone. */
     if (changed)
         return status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
     return reads && status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
@@ -122,6 +130,7 @@ size_t dlock_text_next(const struct dlock_text_commands *part, size_t i,
                        const struct dlock_text_answer *answer)
 {
     for (i++; i < part->n && answer->to != NULL; i++)
+        /* The search goes down only: so a text cannot loop. */
         if (strcasecmp(answer->to, part->commands[i].step) == 0)
             break;
     return i;
@@ -134,6 +143,7 @@ static enum dlock_status outcome_of(const struct dlock_text_answer *answer,
 {
     bool has_more = reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 1;
 
+    /* The second number has the meaning that the outcome gives it. */
     if (answer->outcome == DLOCK_TEXT_TAKEN && has_more)
         attempt->grant->holds = (unsigned)reply->integers[1];
     if (answer->outcome == DLOCK_TEXT_BUSY && has_more &&
@@ -149,6 +159,8 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  const struct dlock_attempt *attempt)
 {
     const struct dlock_text_commands *part = &text->parts[which];
+    /* A lease that other holds count on must not be shortened for one of them:
+     * "lengthen". */
     struct values values = {attempt->name,
                             owner_of(text, attempt->session->owner),
                             attempt->lease_ms, attempt->holds,
@@ -168,6 +180,8 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
                             &reply);
         if (status != DLOCK_OK)
             return status_of(status, from->verb->reads, changed);
+        /* The command is not sent again if its reply is lost: to SETNX its own success
+         * looks like somebody else's, see text.h. */
         answer = answer_of(from, &reply, &values);
         if (answer == NULL) {
             status = dlock_textbook_unnamed(text->strategy.info.name,
@@ -216,6 +230,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
         status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt);
     if (status == DLOCK_OK && is_guarded(text) && attempt->renewed && !inner &&
         !dlock_guard_start(attempt->session->client, attempt->name)) {
+        /* The lock is taken, and nobody would renew it: better none. */
         (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt);
         status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "no memory or no thread to guard with");
@@ -228,6 +243,7 @@ static enum dlock_status release(const struct dlock_attempt *attempt)
     const struct dlock_text *text = text_of(attempt->session->client);
 
     if (is_guarded(text))
+        /* The guard stops before the release, as renewal does everywhere. */
         dlock_guard_stop(attempt->session->client);
     if (is_inner(attempt))
         return DLOCK_OK; /* the outer one gives back */
@@ -266,6 +282,7 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
         DLOCK_TEXT_SERVER)
         return dlock_node_inspect(attempt, holder);
     status = ask(attempt, "get", "GET", &reply);
+    /* A key that is not there is a free lock: *HOLDER says so already. */
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
         return status;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
@@ -287,10 +304,13 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
     const struct dlock_text_command *from =
         &text->parts[DLOCK_TEXT_RENEW].commands[0];
     struct dlock_command *commands = malloc(n * sizeof(*commands));
+    /* The renewals go in one pipeline, as those of the watchdog's own locks: so renew is
+     * one command, see check_whole(). */
     struct dlock_exchange exchanges[DLOCK_PASS_MAX];
     struct values values = {.lease_ms = lease_ms, .way = "renew"};
 
     for (size_t i = 0; i < n; i++) {
+        /* A renewal for which there is no memory counts as not sent, and is tried again. */
         renews[i].status = DLOCK_UNREACHABLE;
         values.name = renews[i].name;
         values.owner = owner_of(text, renews[i].owner);
@@ -305,6 +325,8 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
     for (size_t i = 0; i < n; i++) {
         const struct dlock_text_answer *answer;
 
+        /* VALUES was another renewal's by the end of the loop above: "$owner" in a reply is
+         * this one's. */
         values.owner = owner_of(text, renews[i].owner);
         renews[i].status = exchanges[i].status;
         if (exchanges[i].status != DLOCK_OK)
@@ -317,6 +339,8 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
         else if (answer->outcome == DLOCK_TEXT_DONE)
             renews[i].answer = 1;
         else
+            /* The number -1 is renew.lua's for "somebody else's"; any other no counts as
+             * "expired". */
             renews[i].answer = exchanges[i].reply.integers[0] == -1 ? -1 : 0;
     }
     free(commands);

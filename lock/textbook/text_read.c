@@ -46,12 +46,16 @@ static char *next_line(struct reader *reader)
         char *line = reader->at;
         size_t length = strcspn(line, "\n");
 
+        /* The end of the line is stepped over before it is overwritten; at the end of the
+         * text there is none. */
         reader->at += length + (line[length] != '\0');
         reader->line++;
         line[length] = '\0';
         line[strcspn(line, "\r")] = '\0';
         reader->indent = indent_of(line);
         line += reader->indent;
+        /* The number of the line counts also those that are left out: a person looks for it
+         * in the file. */
         if (*line != '\0' && *line != '#')
             return line;
     }
@@ -68,6 +72,7 @@ static char *take_body(struct reader *reader)
            (is_blank_line(reader->at) || indent_of(reader->at) > indent)) {
         size_t length = strcspn(reader->at, "\n");
 
+        /* Blank lines behind the last one of the body are not part of it. */
         if (!is_blank_line(reader->at))
             end = reader->at + length;
         reader->at += length + (reader->at[length] != '\0');
@@ -102,6 +107,8 @@ static bool read_outcome(struct reader *reader, char *word,
                             ? "only take ends so; here it is done or lost"
                             : "take ends with taken or busy");
         }
+    /* Whether there is such a command further down is known when the part has been read:
+     * check_ways(). */
     answer->outcome = DLOCK_TEXT_GOES_ON;
     answer->to = strcmp(word, "next") == 0 ? NULL : word;
     return true;
@@ -127,6 +134,7 @@ static bool read_answers(struct reader *reader, char *answers,
             return fail(reader, reply == NULL ? "" : reply,
                         "a reply and what it means are two words, as in "
                         "1 taken, else busy");
+        /* NULL matches any reply, so what stands behind an else is never looked at. */
         answer->reply = strcmp(reply, "else") == 0 ? NULL : reply;
         if (*reply == '$' && strcmp(reply, "$owner") != 0)
             return fail(reader, reply,
@@ -175,8 +183,12 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
     for (char *at = verb_word; *at != '\0'; at++)
         *at = (char)toupper((unsigned char)*at);
     command->verb = verb;
+    /* EVAL's first key is always $name, so that KEYS[1] is the lock, and a cluster finds
+     * its node. */
     command->args[command->args_n++] = is_script ? "$name" : verb_word;
     for (char *arg, *at = NULL; (arg = strtok_r(rest, " \t", &at)) != NULL;) {
+        /* strtok_r() takes its text by the first argument again here: REST moves along with
+         * it. */
         rest = at;
         if (command->args_n == DLOCK_TEXT_ARGS_MAX)
             return fail(reader, arg, "too many words");
@@ -185,6 +197,7 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
         if (is_script && is_key(arg) && keys_ended)
             return fail(reader, arg, "a script's keys come first");
         keys_ended = !is_key(arg);
+        /* The first argument of a plain command is its key; of DEL and its like all are. */
         if (!is_script && keys_ended && (command->args_n == 1 || verb->keys))
             return fail(reader, arg,
                         "a lock's text touches its own keys only: $name, or "
@@ -192,6 +205,8 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
         command->args[command->args_n++] = arg;
         derived_n += strncmp(arg, "$name:", 6) == 0;
         numbers_n += strcmp(arg, "$lease") == 0 || strcmp(arg, "$holds") == 0;
+        /* A command has room for so many (command.h), and asserts that there are no
+         * more. */
         if (derived_n > DLOCK_DERIVED_MAX || numbers_n > DLOCK_NUMBERS_MAX)
             return fail(reader, arg, "too often in one command");
     }
@@ -214,10 +229,14 @@ static bool read_script(struct reader *reader,
                     "its script stands in the lines below, indented further");
     (void)snprintf(command->step, sizeof(command->step), "eval-%s",
                    parts[reader->part]);
+    /* The first two parts are filled when the whole text is known:
+     * dlock_text_ask_rights(). */
     command->script = (struct dlock_script){.parts = {"", "", body}};
     at = dlock_text_script_fault(body, command->calls, word, &why);
     for (const char *each = body; at != NULL && each < at; each++)
         lines_n += *each == '\n';
+    /* take_body() has gone on to the end of the script: the fault's own line is counted
+     * from its beginning. */
     reader->line = at == NULL ? reader->line : command->line + 1 + lines_n;
     return at == NULL || fail(reader, word, why);
 }
@@ -239,14 +258,18 @@ static bool read_command(struct reader *reader, char *line)
     if (arrow == NULL)
         return fail(reader, line,
                     "-> and what its replies mean stand behind a command");
+    /* The command and its replies are cut apart; strtok_r() then stays within each. */
     *arrow = '\0';
     verb = strtok_r(line, " \t", &rest);
     if (verb == NULL)
         return fail(reader, "->", "a command stands before it");
+    /* The step has the verb in small letters, and is what the answers of other commands go
+     * on to. */
     for (size_t i = 0; i + 1 < sizeof(command->step) && verb[i] != '\0'; i++)
         command->step[i] = (char)tolower((unsigned char)verb[i]);
     return read_args(reader, verb, rest, command) &&
            read_answers(reader, arrow + 2, command) &&
+           /* The script is read last, because it stands in the lines below. */
            (!command->verb->is_script || read_script(reader, command));
 }
 
@@ -259,6 +282,8 @@ static bool check_ways(struct reader *reader,
             const struct dlock_text_answer *answer =
                 &part->commands[i].answers[j];
 
+            /* A fault is told with the line of its command, though the reader is at the
+             * end. */
             reader->line = part->commands[i].line;
             if (answer->outcome == DLOCK_TEXT_GOES_ON &&
                 dlock_text_next(part, i, answer) >= part->n)
@@ -331,6 +356,7 @@ static bool read_head(struct reader *reader, char *line)
     size_t length = strcspn(line, " \t:");
     char *value = line + length;
 
+    /* A colon behind the key is allowed, since many write one. */
     value += strspn(value, " \t:");
     for (size_t end = strlen(value);
          end > 0 && isspace((unsigned char)value[end - 1]);)
@@ -374,6 +400,8 @@ static bool does_its_work(struct reader *reader, enum dlock_text_part which,
         const struct dlock_text_command *command = &part->commands[i];
 
         for (size_t j = 0; j < command->args_n; j++)
+            /* A look at $name takes nothing: a take that only looks would let everybody
+             * in. */
             writes |=
                 !command->verb->reads && strcmp(command->args[j], "$name") == 0;
         writes |= command->script.parts[0] != NULL; /* KEYS[1] is $name */
@@ -411,15 +439,21 @@ static bool check_whole(struct reader *reader)
     const struct dlock_text_commands *renew = &text->parts[DLOCK_TEXT_RENEW];
     const unsigned *chosen = text->settings;
     bool watched = chosen[DLOCK_TEXT_RENEWED] == DLOCK_TEXT_WATCHDOG;
+    /* The key ends by itself if its take says when. */
     bool leased = has_word(&text->parts[DLOCK_TEXT_TAKE], "$lease");
+    /* The lock knows its owner if the text compares it in the same command that gives back
+     * or renews: with two, the lease may end in between, and the second one hits a
+     * stranger. */
     bool owned = chosen[DLOCK_TEXT_OWNER] == DLOCK_TEXT_RANDOM &&
                  compares_in_one(&text->parts[DLOCK_TEXT_RELEASE]) &&
                  (renew->n == 0 || compares_in_one(renew));
 
     if (!has_parts(reader))
         return false;
+    /* A renewal of a key that never ends would end it: PEXPIRE gives it a lease. */
     if (chosen[DLOCK_TEXT_RENEWED] != DLOCK_TEXT_NOBODY && !leased)
         return fail(reader, "renewed", "take sets no $lease");
+    /* dlock_text_renew() sends the first command alone, and its reply is the answer. */
     if (watched && renew->n != 1)
         return fail(reader, "renewed",
                     "the watchdog sends many renewals in one go, so that renew "
@@ -429,15 +463,20 @@ static bool check_whole(struct reader *reader)
         (owned ? DLOCK_CAP_OWNER : 0) | (watched ? DLOCK_CAP_RENEW : 0) |
         (chosen[DLOCK_TEXT_COUNTED] != DLOCK_TEXT_NOBODY ? DLOCK_CAP_REENTRANT
                                                          : 0);
+    /* A `finally` around the acquire runs for those that were told no as well:
+     * dlock_session_end() plays it. */
     strategy->releases_always = chosen[DLOCK_TEXT_FINALLY] == DLOCK_TEXT_AROUND;
     if (chosen[DLOCK_TEXT_PAUSE] == DLOCK_TEXT_DOUBLING)
         strategy->pause_us = doubling_us;
     if (watched)
         strategy->renew = dlock_text_renew;
     if (chosen[DLOCK_TEXT_RENEWED] == DLOCK_TEXT_GUARD) {
+        /* client->own is the guard then; no other text uses it. */
         strategy->open = dlock_guard_open;
         strategy->close = dlock_guard_close;
     }
+    /* dlock_text_ask_rights() comes last, because only a whole text has all the calls that
+     * a take asks for. */
     dlock_text_ask_rights(text);
     return true;
 }
@@ -447,6 +486,7 @@ void dlock_text_free(struct dlock_text *text)
     if (text == NULL)
         return;
     free(text->name);
+    /* The words hold all that the text's other pointers lead to. */
     free(text->words);
     free(text);
 }
@@ -461,6 +501,8 @@ struct dlock_text *dlock_text_read(const char *name, const char *text)
 
     if (good) {
         reader.at = made->words;
+        /* The strategy is part of the text, whose memory is never given back once it is in
+         * the list. */
         made->strategy = dlock_text_slots;
         made->strategy.info.name = made->name;
         made->strategy.info.claim = "Nothing: its text has no claim line.";

@@ -26,6 +26,7 @@ const struct dlock_text_verb *dlock_text_verb(const char *word)
     };
     char wanted[DLOCK_TEXT_WORD_BYTES];
 
+    /* A word that is too long loses its last blank, and so matches nothing. */
     (void)snprintf(wanted, sizeof(wanted), " %s ", word);
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcasestr(verbs[i].words, wanted) != NULL)
@@ -66,6 +67,7 @@ static const char *skip_quoted(const char *at)
     if (quote != '\'' && quote != '"')
         return at;
     for (at++; *at != '\0' && *at != quote; at++)
+        /* A quote behind a backslash does not end the text. */
         if (*at == '\\' && at[1] != '\0')
             at++;
     return *at == '\0' ? at : at + 1;
@@ -86,6 +88,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
         return NULL;
     at = take_word(at + 1, word);
     verb = dlock_text_verb(word);
+    /* EVAL in a script would run one that nobody has looked at. */
     if (verb == NULL || verb->is_script) {
         *why = "no command that a lock's text may use";
         return NULL;
@@ -94,10 +97,13 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
     if (*at != ',')
         return NULL;
     at = skip_blanks(at + 1);
+    /* The key is a place in KEYS, written as a digit: a computed one could be any key. */
     if (strncmp(at, "KEYS[", 5) != 0 || !isdigit((unsigned char)at[5]) ||
         at[6] != ']')
         return NULL;
     at = skip_blanks(at + 7);
+    /* DEL and its like take more keys behind the first, which would have no place in
+     * KEYS. */
     if (verb->keys && *at == ',') {
         *why = "one key a call";
         return NULL;
@@ -161,6 +167,8 @@ const char *dlock_text_script_fault(const char *lua,
                 *why = signs[i].why;
                 return begin;
             }
+        /* The signs were looked for first, because "--[[" begins like a comment of one
+         * line. */
         at = skip_quoted(at);
         if (at != begin || !is_word_char(*at)) {
             at += at == begin;
@@ -182,6 +190,8 @@ const char *dlock_text_script_fault(const char *lua,
         at = take_call(at, word, why);
         if (at == NULL)
             return begin;
+        /* The verbs are kept, because the right to each is asked for before the script
+         * writes. */
         add_words(calls, word, " ");
     }
     return NULL;

@@ -48,6 +48,7 @@ static const struct dlock_strategy *make_fenced_late(void)
 {
     static struct dlock_strategy late;
 
+    /* The copy has other words and one more capability; its slots are those of fenced. */
     late = dlock_strategy_fenced;
     late.info.name = "fenced-late";
     late.info.claim =
@@ -68,6 +69,7 @@ static void read_texts(void)
         const struct dlock_text *text =
             dlock_text_read(texts[i].name, texts[i].text);
 
+        /* These texts are part of the program: a fault in one is a fault of the build. */
         if (text == NULL) {
             fprintf(stderr, "stockade: %s\n", dlock_error_text());
             abort();
@@ -92,6 +94,7 @@ void dlock_register_all(void)
 #endif
     };
 
+    /* The list is filled once, also if somebody registers again. */
     if (all_n == 0)
         read_texts();
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -136,6 +139,7 @@ static const char *script_of(const struct dlock_text *text, size_t i,
                 &text->parts[part].commands[j];
 
             *line = command->line;
+            /* The first two parts ask for rights; the script itself is the third. */
             if (command->script.parts[0] != NULL && i-- == 0)
                 return command->script.parts[2];
         }
@@ -147,6 +151,7 @@ static const struct dlock_text *text_called(const char *name)
 {
     const struct dlock_strategy *strategy = dlock_strategy_called(name);
 
+    /* The slots tell a strategy of a text, whose variant is the text. */
     return strategy != NULL && strategy->acquire == dlock_text_slots.acquire
                ? strategy->variant
                : NULL;
@@ -193,6 +198,8 @@ static char *read_file(const char *path)
         dlock_error_say("%s: %s", path, strerror(errno));
     if (file != NULL)
         (void)fclose(file);
+    /* The read asks for one byte more than the most, so that a file that is too long is
+     * known; a NUL in it is no text. */
     if (good && n <= DLOCK_TEXT_BYTES_MAX && strlen(bytes) == n)
         return bytes;
     if (good)
@@ -208,12 +215,14 @@ static enum dlock_status open_own(const char *path, bool scripts)
     unsigned line;
     char *bytes;
 
+    /* A file that was read before stays as it was: clients may have its strategy. */
     if (dlock_strategy_called(path) != NULL)
         return DLOCK_OK;
     if (strlen(path) > DLOCK_TEXT_PATH_BYTES_MAX)
         return dlock_error_set(DLOCK_MISUSE,
                                "a lock's file has a path of at most %d bytes",
                                DLOCK_TEXT_PATH_BYTES_MAX);
+    /* The list does not grow, because dlock_register() keeps a pointer to it. */
     if (all_n == ALL_MAX)
         return dlock_error_set(DLOCK_MISUSE,
                                "%s: there are %d locks of one's own already",
@@ -222,9 +231,12 @@ static enum dlock_status open_own(const char *path, bool scripts)
     if (bytes == NULL)
         return DLOCK_MISUSE;
     text = dlock_text_read(path, bytes);
+    /* dlock_text_read() has made a copy. */
     free(bytes);
     if (text == NULL)
         return DLOCK_MISUSE;
+    /* Redis cannot stop a script in time: a server with other people's locks must not run
+     * one. */
     if (!scripts && script_of(text, 0, &line) != NULL) {
         dlock_text_free(text);
         return dlock_error_set(DLOCK_MISUSE,
