@@ -25,7 +25,7 @@ sub folders_below {
 ok $named{$_} || m{^server/http/}, "$_/ is named" for folders_below(qw(server lock db));
 ok -d $_, "$_/ is there" for sort keys %named;
 
-# Paths in the text: `order/queue.c` is below server/, `../db/committer.c` is not.
+# Paths in the text: `order/queue.c` is below server/, `../db/store/committer.c` is not.
 my @lost = grep { !-e && !-e "server/$_" } $readme =~ m{`((?:\.\./)?[a-z_]+(?:/[a-z_]+)*/[a-z_]+\.[a-z]+)`}g;
 is_deeply \@lost, [], 'every path in the text leads to a file';
 

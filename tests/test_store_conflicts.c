@@ -3,7 +3,7 @@
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
  * lets one in at a time. And a COMMIT whose answer got lost, on both.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 #include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"

@@ -4,7 +4,7 @@
  * the filters say, and whoever wrote them. A bucket ends where a test wants it: an
  * order of somebody else has the number before.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 

@@ -3,7 +3,7 @@
  * anything has changed: each test sells once, so that the product, its stock
  * and its fence are known, lets something change, and sells again.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 #include "tests/support/store_story.h"
 
 #include <limits.h>

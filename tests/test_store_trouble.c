@@ -3,7 +3,7 @@
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
  * trouble is over, so is ours. A full disk: full/readiness.t, test_store_probe.c.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 #include "server/base/clock.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"

@@ -1,5 +1,5 @@
 /* See store_nodes.h. */
-#include "db/committer.h"
+#include "db/store/committer.h"
 #include "tests/support/store_nodes.h"
 
 #include <time.h>

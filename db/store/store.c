@@ -7,7 +7,7 @@
  * SQLite's journal; then the schema and the committer's thread; and only when all
  * this is done the next process may set it up.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 
 #include <inttypes.h>
 #include <stdio.h>

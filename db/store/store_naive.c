@@ -10,7 +10,7 @@
  * The one guard that helps it is the fence: a write is taken only from the
  * holder that announced itself last, and it did so before it read.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -33,7 +33,7 @@
  * more: it is closed, and opened anew for the next batch. As long as that fails
  * every batch hears so; when the disk recovers, so do we.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 
 #include <assert.h>
 #include <string.h>

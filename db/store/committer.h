@@ -1,7 +1,7 @@
 /*
  * The store itself, and its thread. store.c opens and closes, store_write.c
  * and store_naive.c have the verbs that write, committer.c the thread and its
- * transactions, ledger/ the work in them.
+ * transactions, db/ledger/ the work in them.
  */
 #ifndef STORE_COMMITTER_H
 #define STORE_COMMITTER_H

@@ -3,7 +3,7 @@
  * store.h wait for its end. Their work in the transaction is in db/ledger/; the
  * textbook's verbs are in store_naive.c.
  */
-#include "db/committer.h"
+#include "db/store/committer.h"
 
 #include <semaphore.h>
 
