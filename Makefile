@@ -88,7 +88,7 @@ part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
 TEXTBOOK_SRC := $(wildcard lock/textbook/*.c)
 LOCK_SRC   := $(wildcard $(addprefix lock/,*.c core/*.c async/*.c dial/*.c redis/*.c deadlock/*.c))
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c replay/*.c path/*.c serve/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
+STAGE_SRC  := $(wildcard $(addprefix server/lab/,stage_main.c explore/*.c stage/*.c picture/*.c replay/*.c path/*.c serve/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -108,7 +108,7 @@ SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
-ROWS       := $(addprefix server/lab/,stage/faults stage/moves stage/numbers stage/roles properties expected explore/bounds explore/ways replay/steps picture/replies programs/programs conform/late)
+ROWS       := $(addprefix server/lab/,stage/faults stage/moves stage/numbers stage/roles base/properties base/expected explore/bounds explore/ways replay/steps picture/replies programs/programs conform/late)
 ROWS       += $(addprefix server/,base/settings base/order_outcomes base/metrics base/histograms http/problems) db/audit
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
@@ -163,11 +163,11 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                store_naive_select store_naive_update store_naive_insert store_stamp store_place \
                store_is_gone store_source_attach store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
-TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/% $(B)/server/lab/live/%,$(SERVER_OBJ))
-STAGE_SHARES := server/lab/expected.c server/lab/fail.c $(wildcard server/lab/servers/*.c)
+# The floors of the laboratory that both programs have.
+STAGE_SHARES := $(wildcard $(addprefix server/lab/,base/*.c servers/*.c timeline/*.c live/*.c))
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) $(STAGE_SHARES))
 
-$(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \
+$(B)/stockade-lab: $(STAGE_OBJ) \
                    $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
@@ -261,7 +261,7 @@ PLANTED := dlock_command_init order_set_decided one_by_one_run
 
 $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o $(B)/tests/support/unit_test.o \
               $(LOCKS) $(DB_OBJ) \
-              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
+              $(filter-out $(B)/server/lab/stage_main.o,$(STAGE_OBJ)) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \

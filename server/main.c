@@ -8,7 +8,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/commands.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/lab.h"
 
 static const struct command {

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <pty.h>
 
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
 #include "tests/support/stage_scene.h"

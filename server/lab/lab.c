@@ -11,7 +11,8 @@
 
 #include "server/base/child.h"
 #include "server/base/log.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
+#include "server/lab/conform/conform.h"
 
 static const struct command {
     const char *name;

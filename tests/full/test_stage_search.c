@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 #include "lock/dlock.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 #include "server/lab/explore/search.h"
 #include "tests/support/unit_test.h"
 

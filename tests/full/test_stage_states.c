@@ -12,7 +12,7 @@
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/stage_scene.h"
 

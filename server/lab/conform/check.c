@@ -125,7 +125,7 @@ static void reach_server(void)
 
 static conform_check *const checks[CONFORM_CHECKS_N] = {
 #define ROW(property, check, letter, text) [property] = (check),
-#include "server/lab/properties.inc"
+#include "server/lab/base/properties.inc"
     [CONFORM_SERVER] = reach_server};
 
 bool conform_loses_servers(size_t index)

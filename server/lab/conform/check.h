@@ -264,7 +264,7 @@ unsigned cast_halt(const struct cast_place *place, enum trap_spring spring);
 typedef void conform_check(void);
 
 #define ROW(property, check, letter, text) conform_check check;
-#include "server/lab/properties.inc"
+#include "server/lab/base/properties.inc"
 
 /* zk.c: M and M2 of locks in ZooKeeper, which lose the server that is ROLE. */
 _Noreturn void conform_lose_zk(char role, const char *when);

@@ -32,7 +32,7 @@
 #include <sys/types.h>
 
 #include "lock/dlock.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 #include "server/lab/servers/folder.h"
 
 enum conform_verdict {
@@ -137,5 +137,9 @@ bool suite_differs(const struct suite_lock *lock, size_t index);
 
 /* The process of a check: all that it does until its end (check.c). */
 _Noreturn void check_run(struct suite_lock *lock, size_t index);
+
+/* `stockade lab locks` (lab_locks.c): gets ARGV from its name on, and returns the exit
+ * status. */
+int lab_locks_main(int argc, char *argv[]);
 
 #endif

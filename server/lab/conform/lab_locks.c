@@ -6,9 +6,8 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include "server/lab/base/fail.h"
 #include "server/lab/conform/conform.h"
-#include "server/lab/fail.h"
-#include "server/lab/lab.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 

@@ -2,9 +2,9 @@
  * README.md in server/lab is its manual. See experiment.h. */
 #include <string.h>
 
+#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"
-#include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 
 enum { NUMBER_MAX = 1000000 };

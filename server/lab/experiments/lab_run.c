@@ -8,8 +8,8 @@
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 
 static void tell_scene(const struct experiment_play *play, char text[],

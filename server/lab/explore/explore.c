@@ -13,10 +13,10 @@
 #include "lock/dlock.h"
 #include "lock/dlock_textbook.h"
 #include "server/base/clock.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/explore/search.h"
-#include "server/lab/fail.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "lock/dlock.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { FLAGS_BYTES = 200 };

@@ -24,7 +24,7 @@
 #ifndef FAILPOINT_H
 #define FAILPOINT_H
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 #define FAILPOINT_CRASH_CODE 86 /* of a process that ended at a failpoint */
 

@@ -20,7 +20,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/servers/folder.h"
 
 enum {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 
 /* The languages first, then what is to be broken, and the choices. */

@@ -9,7 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/expected.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/expected.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/timeline/timeline.h"
 #include "server/lab/world/world.h"
 

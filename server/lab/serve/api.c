@@ -29,10 +29,10 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"
-#include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/serve/lab_serve.h"

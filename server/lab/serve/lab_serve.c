@@ -21,7 +21,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/stage/stage_options.h"
 
 enum {

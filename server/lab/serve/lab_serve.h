@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 /* The command: gets ARGV from its name on, and returns the exit status. */
 int lab_serve_main(int argc, char *argv[]);

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 static int remove_one(const char *path, const struct stat *st, int kind,
                       struct FTW *where)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 /* In memory where there is a file system that is, else where temporary files are. */
 #define FOLDER_IN_MEMORY NULL

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 struct peek;
 

@@ -82,7 +82,7 @@
 #include <stdint.h>
 
 #include "server/base/config.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/order/order.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/stage/page.h"
 
 enum { INPUT_LOOK_MS = 200 };

@@ -6,8 +6,8 @@
 
 #include <sys/types.h>
 
-#include "server/lab/expected.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/expected.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/world/world.h"
 
 enum {

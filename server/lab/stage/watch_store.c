@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "db/store_async.h"
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 

@@ -12,7 +12,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 struct config;
 struct timeline_live;

@@ -1,15 +1,15 @@
 /* See expected.h. */
-#include "server/lab/expected.h"
+#include "server/lab/base/expected.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 const struct property properties[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = {letter, text},
-#include "server/lab/properties.inc"
+#include "server/lab/base/properties.inc"
 };
 
 /* Faults of two bytes are "-", which is none. */
@@ -17,7 +17,7 @@ static const struct expected rows[] = {
 #define ROW(kept, nodes_n, aged, lock, verdicts, faults)                       \
     {lock,    verdicts, kept,                                                  \
      nodes_n, aged,     sizeof(faults) == 2 ? NULL : (faults)},
-#include "server/lab/expected.inc"
+#include "server/lab/base/expected.inc"
 };
 
 const struct expected *expected_of(const char *lock)

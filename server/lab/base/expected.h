@@ -20,12 +20,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 /* The columns of the table, in its order. */
 enum {
 #define ROW(property, check, letter, text) property,
-#include "server/lab/properties.inc"
+#include "server/lab/base/properties.inc"
     PROPERTIES_N
 };
 

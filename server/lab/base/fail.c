@@ -1,5 +1,5 @@
 /* See fail.h. */
-#include "server/lab/fail.h"
+#include "server/lab/base/fail.h"
 
 #include <stdio.h>
 #include <string.h>

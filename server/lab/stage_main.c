@@ -2,15 +2,15 @@
  * stockade-lab: the program behind `stockade explore`, `replay`, and `lab list`,
  * `lab show`, `lab run`, `lab path` and `lab serve`. It is one of its own because it is
  * linked so that actors block, sleep and read the time where the stage wants them to
- * (wraps.c): what sells has none of that.
+ * (turns/wraps.c): what sells has none of that.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/fail.h"
 #include "server/lab/path/path.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/serve/lab_serve.h"
