@@ -3,7 +3,7 @@
  * new to it. A mistake there makes a search say "all" of less than
  * all, and the locks' own tests can only notice it where a fault hides behind.
  */
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 #include "tests/support/unit_test.h"
 
 #define MANY 20000 /* states */

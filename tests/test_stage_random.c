@@ -3,7 +3,7 @@
  * they find is shortened to what breaks it. Nothing in one that holds: e2e/explore.t.
  */
 #include "lock/dlock.h"
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 #include "tests/support/unit_test.h"
 
 static struct search_bounds bounds = {.expiries = 3,

@@ -11,7 +11,7 @@
 
 #include "lock/redis/command.h"
 #include "server/base/app.h"
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 #include "server/lab/stage/turns.h"
 #include "tests/support/stage_scene.h"
 

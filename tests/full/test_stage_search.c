@@ -10,7 +10,7 @@
 
 #include "lock/dlock.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 #include "tests/support/unit_test.h"
 
 static void search(const struct stage_scene *scene,

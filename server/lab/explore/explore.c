@@ -16,7 +16,6 @@
 #include "server/lab/base/expected.h"
 #include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/explore/search.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 
 /* The command: gets ARGV from its name on, and returns the exit status. */
 int explore_main(int argc, char *argv[]);

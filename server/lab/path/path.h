@@ -11,7 +11,7 @@
 #define PATH_PATH_H
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 
 enum { PATH_CHOICES_MAX = 4, PATH_STOPS_MAX = 40 };
 

@@ -17,8 +17,8 @@
 #ifndef REPLAY_GAME_H
 #define REPLAY_GAME_H
 
-#include "server/lab/explore/search.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/search/search.h"
 
 /* A goal that a player is to bring about. */
 struct game_goal {

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/lab/explore/search_private.h"
+#include "server/lab/search/search_private.h"
 
 enum { AHEAD_MOVES = 8 }; /* played beyond the length that is due */
 

@@ -4,7 +4,7 @@
 #ifndef STAGE_SEARCH_PRIVATE_H
 #define STAGE_SEARCH_PRIVATE_H
 
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 
 enum {
     NODES_MAX = 1000000,

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/explore/search_private.h"
+#include "server/lab/search/search_private.h"
 
 enum {
     CHANGES_MAX = 4, /* points at which who would move falls behind */

@@ -29,7 +29,7 @@ enum { SEARCH_STAGES_MAX = 8 };
 /* The bounds, which bounds.txt explains. Those behind SEARCH_TROUBLES are troubles. */
 enum search_bound {
 #define ROW(bound, ...) bound,
-#include "server/lab/explore/bounds.inc"
+#include "server/lab/search/bounds.inc"
     SEARCH_BOUNDS_N
 };
 
@@ -44,7 +44,7 @@ struct search_bounds {
     union {
         struct {
 #define ROW(bound, member, ...) unsigned member;
-#include "server/lab/explore/bounds.inc"
+#include "server/lab/search/bounds.inc"
         };
         unsigned most[SEARCH_BOUNDS_N];
     };

@@ -1,6 +1,6 @@
 /* See search.h: which schedules are within the bounds, which of them are no different from
  * others, and which states are news. */
-#include "server/lab/explore/search.h"
+#include "server/lab/search/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static bool spend(const struct search_bounds *bounds, struct search_used *used,
 const struct search_bound_row search_bound_rows[] = {
 #define ROW(bound, member, of_one, at_random, expected, moves, flag, troubles) \
     {moves, flag, troubles, of_one, at_random, expected},
-#include "server/lab/explore/bounds.inc"
+#include "server/lab/search/bounds.inc"
 };
 
 static bool is_allowed(const struct search_bounds *bounds,

@@ -4,7 +4,7 @@
  * a socket leads: a byte says that there is something to be played, or that it was; and the
  * end of one is that of the process.
  */
-#include "server/lab/explore/search_private.h"
+#include "server/lab/search/search_private.h"
 
 #include <errno.h>
 #include <poll.h>
