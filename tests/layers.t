@@ -62,7 +62,7 @@ my @OUTSIDE = (
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql/sql.c', 'db/mysql/mysql_private.h', 'db/mysql/connection.c', 'db/mysql/mysql.c'],
     [qr{^openssl/.*\.h$},     'lock/tls/tls.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk.c'],
-    [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite.c', 'server/lab/programs/programs.c', 'server/lab/stage/watch_store.c',
+    [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite.c', 'server/lab/programs/programs.c', 'server/lab/turns/watch_store.c',
      'server/lab/world/disk.c'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c', 'server/lab/serve/lab_serve.c'],
     [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline.c', 'server/lab/picture/draw.h',

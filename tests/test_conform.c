@@ -78,7 +78,7 @@ UNIT_TEST(test_halves_of_a_row_fit)
         const char *word, *by; /* the properties whose failure leads to it */
     } faults[] = {
 #define ROW(name, word, by, ...) {word, by},
-#include "server/lab/stage/faults.inc"
+#include "server/lab/scene/faults.inc"
     };
     const struct dlock_strategy_info *info;
 

@@ -12,7 +12,7 @@
 #include "lock/redis/command.h"
 #include "server/base/app.h"
 #include "server/lab/search/search.h"
-#include "server/lab/stage/turns.h"
+#include "server/lab/turns/turns.h"
 #include "tests/support/stage_scene.h"
 
 enum plant {

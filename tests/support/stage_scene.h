@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 #include "tests/support/unit_test.h"
 
 /* TEXT: a lock, and flags behind it. The scene is good until the next call. */

@@ -178,7 +178,7 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
         draw_say(out, look, "%s %" PRId64, words, role->member);               \
         between = ", ";                                                        \
     }
-#include "server/lab/stage/roles.inc"
+#include "server/lab/scene/roles.inc"
     if (role->key) {
         draw_say(out, look, "%s", between);
         draw_say(out, look, "Idempotency-Key %s", role->key);

@@ -12,7 +12,7 @@
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 #include "server/lab/world/world.h"
 
 /* The command is the whole process: what was asked for, and what came of it. */

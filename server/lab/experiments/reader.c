@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "server/lab/base/fail.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum { WORD_BYTES_MAX = 64 /* longer ones are like no other */ };
 

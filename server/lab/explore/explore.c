@@ -17,7 +17,7 @@
 #include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum {
     PROGRESS_MS = 200,

@@ -13,7 +13,7 @@
 #include "server/lab/base/expected.h"
 #include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum { FLAGS_BYTES = 200 };
 

@@ -7,7 +7,7 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 /* "naive", "guarded" or "batched" */
 static const char *deduct(const struct explore *explore)

@@ -10,7 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum {
     SAMPLES_MAX = 120, /* when there are so many, every second one goes */

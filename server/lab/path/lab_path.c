@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
 

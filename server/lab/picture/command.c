@@ -64,7 +64,7 @@ static size_t list_settings(const struct stage_role *role, char text[],
     if (role->member > 0)                                                      \
         used += (size_t)snprintf(text + used, size - used,                     \
                                  ":" flag "=%" PRId64, role->member);
-#include "server/lab/stage/roles.inc"
+#include "server/lab/scene/roles.inc"
     if (role->key)
         used +=
             (size_t)snprintf(text + used, size - used, ":key=%s", role->key);
@@ -83,7 +83,7 @@ void command_replay(FILE *out, const struct stage_scene *scene,
     write_word(&command, "%s replay", draw_program());
 #define ROW(member, least, most, preset, flag)                                 \
     write_flag(&command, flag, scene->member, preset);
-#include "server/lab/stage/numbers.inc"
+#include "server/lab/scene/numbers.inc"
     if (scene->lock_per == LOCK_PER_USER)
         write_word(&command, "--lock-per user");
     if (scene->one_process)

@@ -18,7 +18,7 @@
 
 #include "db/store_async.h"
 #include "server/base/app.h"
-#include "server/lab/stage/turns.h"
+#include "server/lab/turns/turns.h"
 #include "server/order/lock_tasks.h"
 
 /* A program's belongings on the stage. */

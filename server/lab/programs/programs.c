@@ -9,7 +9,7 @@
 
 #include "server/base/clock.h"
 #include "server/lab/servers/peek.h"
-#include "server/lab/stage/watch.h"
+#include "server/lab/turns/watch.h"
 
 static const struct program programs[] = {
 #define ROW(run, orders, check, is_lesson, deeds, name, english, chinese)      \

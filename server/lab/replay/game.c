@@ -6,7 +6,7 @@
 
 #include "server/base/clock.h"
 #include "server/lab/base/fail.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum { HINT_MS = 30000 }; /* that a hint is searched for, at most */
 

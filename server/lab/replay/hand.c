@@ -11,7 +11,7 @@
 
 #include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum {
     KEY_QUIT = 'q',

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 struct lines {
     struct game game;

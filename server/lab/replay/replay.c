@@ -13,7 +13,7 @@
 #include "server/lab/base/expected.h"
 #include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
 

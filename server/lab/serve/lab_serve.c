@@ -22,7 +22,7 @@
 #include <strings.h>
 
 #include "server/lab/base/fail.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 enum {
     PORT = 8078,

@@ -1,6 +1,6 @@
-/* See page.h. The parts of a process, which its actors share; and the loop of
+/* See stage_private.h. The parts of a process, which its actors share; and the loop of
  * each actor: wait for a beginning, run the program, wait for the end. */
-#include "server/lab/world/world.h"
+#include "server/lab/stage/stage_private.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "server/base/metrics.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/programs/program.h"
-#include "server/lab/stage/turns.h"
-#include "server/lab/stage/watch.h"
+#include "server/lab/turns/turns.h"
+#include "server/lab/turns/watch.h"
 #include "server/order/hints.h"
 
 enum { LOOK_MS = 1000 }; /* at least so often an instance looks for holds */

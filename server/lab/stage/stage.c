@@ -18,20 +18,6 @@
 
 enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
 
-struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
-{
-    struct stage_role role = scene->roles[actor];
-
-    if (!role.program)
-        role.program = scene->batched ? "instance" : "order";
-    role.product = role.product ? role.product : 1;
-    role.user = role.user ? role.user : 1 + (int64_t)actor;
-    role.other = role.other ? role.other : role.product + 1;
-    role.quantity = role.quantity ? role.quantity : scene->quantity;
-    role.segments = role.segments ? role.segments : 1;
-    return role;
-}
-
 /* ---- turns -------------------------------------------------------------- */
 
 /* Waits MS for the end of a process. */

@@ -8,6 +8,7 @@
 
 #include "server/lab/base/expected.h"
 #include "server/lab/base/fail.h"
+#include "server/lab/stage/stage.h"
 #include "server/lab/world/world.h"
 
 enum {
@@ -70,9 +71,10 @@ struct stage_lock {
     unsigned freed_at;  /* the move that took its key away */
     uint64_t ends_us;   /* its lease, on the last of the servers; PAGE_NEVER */
     uint64_t lapsed_us; /* the last time at which a lease ended; 0 = never */
-    uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
-    struct actor *owners[PAGE_NODES_MAX]; /* of each, where there are several */
-    uint64_t token; /* the last one that was granted; 0 = none */
+    uint64_t node_ends_us[STAGE_NODES_MAX]; /* on each; 0 = it is not there */
+    struct actor
+        *owners[STAGE_NODES_MAX]; /* of each, where there are several */
+    uint64_t token;               /* the last one that was granted; 0 = none */
     struct actor *token_by;
 };
 
@@ -249,6 +251,12 @@ void stage_tell(struct stage *stage, const struct actor *actor,
 /* SIGKILL to a process, and so to all actors in it; returns when the servers have
  * seen its connections end. */
 void stage_kill(struct stage *stage, struct page *page);
+
+/* An actor's process (actor.c): it has what an instance of the service has, and runs the
+ * program of one actor, or with one_process of all, at the stage's pace. Never returns.
+ * FIRST: the process's first actor, from 0. */
+_Noreturn void actor_main(const struct world *world, unsigned first,
+                          const struct stage_scene *scene);
 
 /* The threads that an actor's moves are of; NULL: there is none. */
 struct stage_threads {

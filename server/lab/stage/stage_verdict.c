@@ -6,36 +6,6 @@
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/stage_private.h"
 
-static const struct {
-    const char *word, *text, *goal;
-} fault_texts[] = {
-#define ROW(name, word, by, text, goal) {word, text, goal},
-#include "server/lab/stage/faults.inc"
-};
-
-const char *stage_fault_word(enum stage_fault fault)
-{
-    return fault_texts[fault].word;
-}
-
-const char *stage_fault_text(enum stage_fault fault)
-{
-    return fault_texts[fault].text;
-}
-
-const char *stage_fault_goal(enum stage_fault fault)
-{
-    return fault_texts[fault].goal[0] ? fault_texts[fault].goal : NULL;
-}
-
-unsigned stage_goals(unsigned faults)
-{
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (!stage_fault_goal(i))
-            faults &= ~(1u << i);
-    return faults;
-}
-
 /* ---- the ledger --------------------------------------------------------- */
 
 /* Phantoms are units that are sold and still there. Those that were sold beyond all that

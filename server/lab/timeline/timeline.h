@@ -21,7 +21,7 @@
 
 #include <stdio.h>
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/scene/scene.h"
 
 enum {
     TIMELINE_VERSION = 1,

@@ -361,7 +361,7 @@ bool world_open(struct world *world, const struct stage_scene *scene,
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
-    for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
+    for (unsigned i = 0; i < STAGE_NODES_MAX; i++) {
         peek_close(world->nodes[i].peek);
         redis_proc_stop(world->nodes[i].redis);
     }

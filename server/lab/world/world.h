@@ -7,7 +7,7 @@
 #define WORLD_H
 
 #include "server/lab/servers/folder.h"
-#include "server/lab/stage/page.h"
+#include "server/lab/world/page.h"
 #include "server/lab/servers/peek.h"
 
 /* The virtual clock when a schedule begins: the first second of 2026. */
@@ -34,11 +34,12 @@ struct world_replica {
 struct world {
     struct board *board;
     int board_fd;
-    struct world_node nodes[PAGE_NODES_MAX];
+    struct world_node nodes[STAGE_NODES_MAX];
     unsigned nodes_n;
     struct world_replica replica;
-    uint64_t restarted_us[PAGE_NODES_MAX]; /* in this schedule, 0 = not */
-    char lock_url[PAGE_NODES_MAX * 100]; /* what a lock client is opened with */
+    uint64_t restarted_us[STAGE_NODES_MAX]; /* in this schedule, 0 = not */
+    char
+        lock_url[STAGE_NODES_MAX * 100]; /* what a lock client is opened with */
     struct store_reader *reader;         /* for audits */
     struct folder folder;
     char locks_dir[80];

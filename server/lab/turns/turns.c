@@ -1,5 +1,5 @@
 /* See turns.h. */
-#include "server/lab/stage/turns_private.h"
+#include "server/lab/turns/turns_private.h"
 
 #include <assert.h>
 #include <stdarg.h>

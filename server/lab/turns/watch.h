@@ -7,7 +7,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/lab/stage/page.h"
+#include "server/lab/world/page.h"
 
 dlock_step_hook watch_lock;
 dlock_lost_hook watch_lost;

@@ -2,7 +2,7 @@
 #ifndef STAGE_OPTIONS_H
 #define STAGE_OPTIONS_H
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/scene/scene.h"
 
 /* Takes ARG, of the flag --NAME below, into the scene, which keeps pointers into it.
  * False: ARG makes no sense, which a line on standard error says. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "server/lab/stage/turns_private.h"
+#include "server/lab/turns/turns_private.h"
 
 enum {
     REPLY_MS_MAX = 30000, /* a redis-server that takes longer is broken */

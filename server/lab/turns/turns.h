@@ -11,7 +11,7 @@
 #ifndef STAGE_TURNS_H
 #define STAGE_TURNS_H
 
-#include "server/lab/stage/page.h"
+#include "server/lab/world/page.h"
 
 /* The linker has put a function of ours in front of F (--wrap, see the Makefile): a call
  * of F comes to __wrap_F, and __real_F is F itself. Declares both, as F is declared. */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "server/lab/stage/turns.h"
+#include "server/lab/turns/turns.h"
 
 /* The C library's, all in wraps.c. */
 WRAPPED(pthread_create);
@@ -61,8 +61,8 @@ struct thread {
     unsigned naps;   /* in this move */
     unsigned open_n; /* steps that were let go, and not answered yet */
     enum page_verdict verdict; /* of the step that was let go last */
-    struct stage_step open[PAGE_NODES_MAX];     /* those steps, by servers */
-    enum page_verdict verdicts[PAGE_NODES_MAX]; /* of OPEN */
+    struct stage_step open[STAGE_NODES_MAX];     /* those steps, by servers */
+    enum page_verdict verdicts[STAGE_NODES_MAX]; /* of OPEN */
 };
 
 extern struct thread turns_threads[PAGE_THREADS_MAX], *const turns_end;

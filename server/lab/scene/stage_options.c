@@ -1,5 +1,5 @@
 /* See stage_options.h. */
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/scene/stage_options.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "server/lab/base/fail.h"
-#include "server/lab/stage/page.h"
 
 enum { INPUT_LOOK_MS = 200 };
 
@@ -78,7 +77,7 @@ static bool set_role(struct stage_role *role, char *text, struct fail *error)
 #define ROW(member, flag, words)                                               \
     if (value && strcmp(flag, text) == 0)                                      \
         return read_number(text, value, 1, 1000, &role->member, error);
-#include "server/lab/stage/roles.inc"
+#include "server/lab/scene/roles.inc"
     return fail_with(
         error,
         "programs: '%s' is no setting; they are product=N, other=N, "
@@ -135,7 +134,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         scene->member = (__typeof__(scene->member))number;                     \
         return true;                                                           \
     }
-#include "server/lab/stage/numbers.inc"
+#include "server/lab/scene/numbers.inc"
     if (strcmp(name, "one-process") == 0)
         scene->one_process = true;
     else if (strcmp(name, "replica") == 0)
@@ -179,111 +178,11 @@ struct option *stage_options_add(struct option *flags)
         {"replica", no_argument, NULL, 'c'},
 #define ROW(member, least, most, preset, flag)                                 \
     {flag, required_argument, NULL, 'c'},
-#include "server/lab/stage/numbers.inc"
+#include "server/lab/scene/numbers.inc"
     };
 
     while (flags->name)
         flags++;
     memcpy(flags, common, sizeof(common));
     return flags + sizeof(common) / sizeof(common[0]);
-}
-
-/* ---- schedules ---------------------------------------------------------- */
-
-const char *stage_move_words(struct stage_move move)
-{
-    static const struct {
-        char kind;
-        const char *actor, *world, *server;
-    } words[] = {
-#define ROW(kind, actor, world, server) {kind, actor, world, server},
-#include "server/lab/stage/moves.inc"
-    };
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (words[i].kind == move.kind)
-            return move.actor >= 0    ? words[i].actor
-                   : move.actor == -1 ? words[i].world
-                                      : words[i].server;
-    return "";
-}
-
-const char *stage_move_text(struct stage_move move, char text[4])
-{
-    char *at = text;
-
-    if (move.actor >= 0)
-        *at++ = (char)('a' + move.actor);
-    if (move.actor < -1)
-        *at++ = (char)('0' - 1 - move.actor);
-    if (move.kind != 's')
-        *at++ = move.kind;
-    *at = '\0';
-    return text;
-}
-
-const char *stage_text(const struct stage_move moves[], size_t n, char text[],
-                       size_t size)
-{
-    size_t used = 0;
-    char one[4];
-
-    text[0] = '\0';
-    for (size_t i = 0; i < n && used + 5 < size; i++)
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                             stage_move_text(moves[i], one));
-    return text;
-}
-
-/* The move at *TEXT, which goes on behind it. */
-static bool parse_one(const char **text, struct stage_move *move)
-{
-    char first = *(*text)++;
-
-    *move = (struct stage_move){.actor = -1, .kind = first};
-    if (first >= 'a' && first < 'a' + STAGE_ACTORS_MAX)
-        move->actor = (signed char)(first - 'a');
-    else if (first >= '1' && first <= '0' + PAGE_NODES_MAX)
-        move->actor = (signed char)('0' - 1 - first);
-    else
-        return stage_move_words(*move)[0] != '\0';
-    move->kind = **text;
-    if (stage_move_words(*move)[0] != '\0') {
-        (*text)++;
-        return true;
-    }
-    move->kind = 's';
-    return move->actor >= 0;
-}
-
-int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
-                struct fail *error)
-{
-    const char *at = text;
-    int n = 0;
-
-    while (*at) {
-        const char *begin = at;
-        int len = (int)strcspn(at, " ");
-
-        if (*at == ' ') {
-            at++;
-            continue;
-        }
-        if (n == STAGE_MOVES_MAX) {
-            (void)fail_with(error, "a schedule has at most %d moves",
-                            STAGE_MOVES_MAX);
-            return -1;
-        }
-        if (!parse_one(&at, &moves[n++])) {
-            (void)fail_with(
-                error,
-                "'%.*s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
-                "behind it, or ^ L F H R P, or 1L 2L 1! 2F ...",
-                len < 8 ? len : 8, begin);
-            return -1;
-        }
-    }
-    return n;
 }

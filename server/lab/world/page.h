@@ -15,14 +15,14 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/scene/scene.h"
+#include "server/order/order.h"
 
 enum {
     PAGE_THREADS_MAX = 10,
     PAGE_RECORDS_MAX = 32, /* of one move of one actor */
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
-    PAGE_NODES_MAX = 5, /* servers */
     PAGE_HOLDS_MAX = 4, /* of one actor */
     PAGE_PLACED_MAX = 4,
 };
@@ -211,18 +211,10 @@ struct page {
 
 struct board {
     _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
-    _Atomic uint64_t ahead_us[PAGE_NODES_MAX]; /* but a server's, by so much */
-    uint64_t resets;                           /* schedules so far */
-    struct page pages[STAGE_ACTORS_MAX];       /* of each process */
-    struct page_lane lanes[STAGE_ACTORS_MAX];  /* of each actor */
+    _Atomic uint64_t ahead_us[STAGE_NODES_MAX]; /* but a server's, by so much */
+    uint64_t resets;                            /* schedules so far */
+    struct page pages[STAGE_ACTORS_MAX];        /* of each process */
+    struct page_lane lanes[STAGE_ACTORS_MAX];   /* of each actor */
 };
-
-struct world;
-
-/* An actor's process (actor.c): it has what an instance of the service has, and runs the
- * program of one actor, or with one_process of all, at the stage's pace. Never returns.
- * FIRST: the process's first actor, from 0. */
-_Noreturn void actor_main(const struct world *world, unsigned first,
-                          const struct stage_scene *scene);
 
 #endif

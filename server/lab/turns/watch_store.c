@@ -17,8 +17,8 @@
 
 #include "db/store_async.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/stage/turns.h"
-#include "server/lab/stage/watch.h"
+#include "server/lab/turns/turns.h"
+#include "server/lab/turns/watch.h"
 
 bool watch_batched, watch_floor;
 

@@ -1,5 +1,5 @@
 /* See watch.h: what a lock does, and what it answers. */
-#include "server/lab/stage/watch.h"
+#include "server/lab/turns/watch.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/stage/turns.h"
+#include "server/lab/turns/turns.h"
 
 bool watch_no_lock;
 
