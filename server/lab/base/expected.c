@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/base/fail.h"
 
 const struct property properties[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = {letter, text},

@@ -6,7 +6,6 @@
 #include <getopt.h>
 #include <stdio.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/conform/conform.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };

@@ -2,9 +2,7 @@
  * README.md in server/lab is its manual. See experiment.h. */
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/experiments/reader.h"
 #include "server/lab/load/load.h"
 
 enum { NUMBER_MAX = 1000000 };
@@ -219,16 +217,4 @@ const char *experiment_play_title(const struct experiment *experiment,
     return plays->faults != 0 || plays->says  ? "With the bug"
            : plays[EXPERIMENT_FIX].scene.lock ? "Without the fix"
                                               : "What is played";
-}
-
-json_t *experiment_json(const struct experiment_run *run)
-{
-    if (run->error.text[0])
-        return json_pack("{s:o}", "error", draw_json_text(run->error.text, 0));
-    return json_pack(
-        "{s:I, s:I, s:I, s:o, s:o, s:b, s:o*}", "stock", (json_int_t)run->stock,
-        "sold", (json_int_t)run->sold, "orders", (json_int_t)run->orders,
-        "faults", draw_json_faults(run->verdict.faults), "remarks",
-        draw_json_faults(run->verdict.remarks), "as_told", run->as_told, "said",
-        run->said[0] ? draw_json_text(run->said, run->look) : NULL);
 }

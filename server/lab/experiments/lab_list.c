@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/programs/program.h"
 
 /* The experiment of a file that was not there when this was built. NULL: there is

@@ -8,7 +8,6 @@
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"

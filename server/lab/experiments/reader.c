@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/scene/stage_options.h"
 
 enum { WORD_BYTES_MAX = 64 /* longer ones are like no other */ };

@@ -95,8 +95,6 @@ bool reader_scene(struct reader *reader, void *at, char *value);
 
 /* ---- all of them ------------------------------------------------------------------ */
 
-extern struct reader_folder experiments, stops; /* experiments.c, path.c */
-
 /* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
  * line is wrong, and there is nothing to free. */
 bool reader_read(const struct reader_folder *folder, const char *path,

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/replay/game.h"
 

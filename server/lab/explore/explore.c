@@ -14,7 +14,6 @@
 #include "lock/dlock_textbook.h"
 #include "server/base/clock.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/scene/stage_options.h"

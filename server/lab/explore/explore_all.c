@@ -11,7 +11,6 @@
 
 #include "lock/dlock.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/scene/stage_options.h"
 

@@ -273,4 +273,16 @@ static bool run_load(const struct experiment_play *play,
     return ran;
 }
 
+json_t *experiment_json(const struct experiment_run *run)
+{
+    if (run->error.text[0])
+        return json_pack("{s:o}", "error", draw_json_text(run->error.text, 0));
+    return json_pack(
+        "{s:I, s:I, s:I, s:o, s:o, s:b, s:o*}", "stock", (json_int_t)run->stock,
+        "sold", (json_int_t)run->sold, "orders", (json_int_t)run->orders,
+        "faults", draw_json_faults(run->verdict.faults), "remarks",
+        draw_json_faults(run->verdict.remarks), "as_told", run->as_told, "said",
+        run->said[0] ? draw_json_text(run->said, run->look) : NULL);
+}
+
 const struct experiment_kind load_kind = {"load", run_load, tell_scene};

@@ -1,6 +1,6 @@
 /*
  * Experiments with real instances. README.md in server/lab says how one is written,
- * and experiment.h has what all experiments have.
+ * and play.h has what all experiments have.
  *
  * Instances of `stockade serve` are started on one database and one Redis, with the
  * flags of all and those of each; product 1 has .stock units (product 2 as well, if
@@ -14,9 +14,7 @@
 #ifndef LOAD_H
 #define LOAD_H
 
-#include <stdint.h>
-
-#include "server/lab/experiments/experiment.h"
+#include "server/lab/load/play.h"
 
 /* An instance's state, in a story: the order, from 1, that stands at a failpoint under the
  * lock, 0 = none. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/replay/game.h"
 

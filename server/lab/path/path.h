@@ -44,6 +44,8 @@ struct path_stop {
     struct path_choice choices[PATH_CHOICES_MAX]; /* 'a', 'b', ... */
 };
 
+extern struct reader_folder stops; /* path.c */
+
 /* The scene of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
 const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
 

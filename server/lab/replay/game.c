@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/scene/stage_options.h"
 
 enum { HINT_MS = 30000 }; /* that a hint is searched for, at most */

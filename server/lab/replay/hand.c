@@ -9,7 +9,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/scene/stage_options.h"
 

@@ -11,7 +11,6 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/scene/stage_options.h"
 

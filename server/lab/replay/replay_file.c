@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/timeline/timeline.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/timeline/timeline.h"
 #include "server/lab/world/world.h"
 

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/lab/base/fail.h"
-
 enum { INPUT_LOOK_MS = 200 };
 
 static volatile sig_atomic_t interrupted;

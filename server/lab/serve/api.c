@@ -30,7 +30,6 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/base/expected.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"
 #include "server/lab/load/load.h"

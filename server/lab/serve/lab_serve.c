@@ -21,7 +21,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/lab/base/fail.h"
 #include "server/lab/scene/stage_options.h"
 
 enum {

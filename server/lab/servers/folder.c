@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/lab/base/fail.h"
-
 static int remove_one(const char *path, const struct stat *st, int kind,
                       struct FTW *where)
 {

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "server/lab/base/expected.h"
-#include "server/lab/base/fail.h"
 #include "server/lab/stage/stage.h"
 #include "server/lab/world/world.h"
 

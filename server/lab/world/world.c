@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "server/base/redis_proc.h"
-#include "server/lab/base/fail.h"
 
 enum {
     CHANGES_AT = 24,   /* the change counter in a database's header ... */
