@@ -3,7 +3,7 @@
  *
  * Actors in processes of their own, as a rule buyers, run the real code of one
  * order each (lock, decide, unlock) against a real redis-server and a real SQLite
- * file. Nobody runs unless a *move* says so, and time passes only by moves: the
+ * file. Nobody runs unless a *move* (scene.h) says so, and time passes only by moves: the
  * same schedule gives the same steps every time.
  *
  *     struct stage_scene scene = STAGE_SCENE("set-nx-px");
