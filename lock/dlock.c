@@ -75,6 +75,8 @@ static enum dlock_status configure(struct dlock *client,
     /* Another server may take over, as sentinels or a cluster say. */
     if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
         client->wire.primary = &client->primary;
+    if (status == DLOCK_OK && address->cluster)
+        client->wire.silent = client->silent;
     return status;
 }
 

@@ -17,6 +17,10 @@
 
 struct dlock_async;
 
+enum {
+    DLOCK_SILENT_MAX = 8
+}; /* nodes of a cluster that are known to be silent */
+
 /* All connections of a client have this, whatever server they go to. */
 struct dlock_wire_config {
     struct dlock_address address; /* of a Redis server */
@@ -27,6 +31,7 @@ struct dlock_wire_config {
     /* Where another server may take over, else NULL: which one the last connection of
      * all was made to; 0 = none yet, or it is silent. */
     atomic_uint_fast64_t *primary;
+    atomic_uint_fast64_t *silent; /* of a cluster, else NULL: see silence.h */
     dlock_step_hook *on_step;
     void *on_step_ctx;
 };
@@ -50,8 +55,9 @@ struct dlock {
     char id[33];                           /* 32 random hex digits */
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */
     atomic_uint_fast64_t sessions_n;
-    atomic_uint_fast64_t numbers_n; /* see dlock_number() */
-    atomic_uint_fast64_t primary;   /* of wire.primary */
+    atomic_uint_fast64_t numbers_n;                /* see dlock_number() */
+    atomic_uint_fast64_t primary;                  /* of wire.primary */
+    atomic_uint_fast64_t silent[DLOCK_SILENT_MAX]; /* of wire.silent */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 

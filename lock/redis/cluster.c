@@ -26,6 +26,7 @@
 
 #include "lock/dial/question.h"
 #include "lock/redis/call.h"
+#include "lock/redis/silence.h"
 
 enum {
     NODES_MAX = 250, /* replicas included */
@@ -261,6 +262,9 @@ enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
         n++;
     for (unsigned i = 0; i < n; i++) {
         (void)place_of(cluster, cluster->turn++ % n, &at);
+        /* The last is asked all the same: all may be silent, or have been. */
+        if (i + 1 < n && dlock_silence_is_silent(cluster->config, &at))
+            continue;
         if (read_map(&at, dlock_clock_real_part(until_ms, i + 1 < n ? 2 : 1),
                      cluster, link) == DLOCK_OK) {
             cluster->is_stale = false;
@@ -324,13 +328,16 @@ static bool is_redirected(const struct dlock_reply *reply)
 /* The end of a command that began at BEGAN_MS. A node that cannot be connected to is let
  * alone for a moment; a silent one for as long as a batch would wait for it. */
 static void note_end(const struct dlock_cluster *cluster, struct node *node,
-                     enum dlock_status status, uint64_t began_ms)
+                     enum dlock_status status, uint64_t began_ms, bool alone)
 {
     uint64_t now_ms = dlock_clock_real_now();
     unsigned timeout_ms = cluster->config->command_timeout_ms;
-    bool is_silent = cluster->in_batch && status == DLOCK_UNKNOWN &&
-                     now_ms - began_ms >= timeout_ms / 2;
+    bool is_silent =
+        status == DLOCK_UNKNOWN && now_ms - began_ms >= timeout_ms / 2;
 
+    if (status == DLOCK_OK || alone || is_silent)
+        dlock_silence_end(&node->config, alone, status == DLOCK_OK);
+    is_silent &= cluster->in_batch;
     if (status != DLOCK_UNREACHABLE && !is_silent)
         return;
     node->rest_until_ms = now_ms + (is_silent ? timeout_ms : REST_MS);
@@ -349,10 +356,13 @@ static enum dlock_status talk(const struct dlock_cluster *cluster,
     struct dlock_command asking;
     struct dlock_exchange one = {.command = command,
                                  .stage = DLOCK_EXCHANGE_BEGUN};
+    bool alone;
 
     /* Commands of a batch that go one by one would each wait for a timeout of this node. */
     if (node->wire->link.fd < 0 && began_ms < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
+    if (!dlock_silence_may_ask(&node->config, &alone) && !command->must_go)
+        return dlock_error_set(DLOCK_UNREACHABLE, "redis: the node is silent");
     if (asks) {
         dlock_command_init(&asking, command->step, command->name, NULL);
         dlock_command_arg(&asking, "ASKING");
@@ -360,16 +370,15 @@ static enum dlock_status talk(const struct dlock_cluster *cluster,
     }
     dlock_batch_exchange(node->wire, &one, 1, until_ms);
     *reply = one.reply;
-    if (asks && one.status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR)
-        return DLOCK_OK; /* and a refusal */
-    if (asks && one.status != DLOCK_OK)
+    if (asks && one.status != DLOCK_OK) {
         one.status = DLOCK_UNREACHABLE; /* the command itself was not sent */
-    else if (asks)
+    } else if (asks && reply->kind != DLOCK_REPLY_ERROR) {
         one.status =
             dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms);
-    if (asks && one.status == DLOCK_OK)
-        one.status = dlock_wire_read(node->wire, until_ms, reply);
-    note_end(cluster, node, one.status, began_ms);
+        if (one.status == DLOCK_OK)
+            one.status = dlock_wire_read(node->wire, until_ms, reply);
+    }
+    note_end(cluster, node, one.status, began_ms, alone);
     return one.status;
 }
 
@@ -496,8 +505,7 @@ static enum dlock_status find_and_talk(struct dlock_cluster *cluster,
         struct node *was = way.node;
 
         status = talk(cluster, was, command, way.asks, way.until_ms, reply);
-        /* DLOCK_UNKNOWN is not sent elsewhere: the command may have been carried out, and
-         * only its sender knows whether a copy does harm. */
+        /* After DLOCK_UNKNOWN no copy is sent, because the node may have acted. */
         if (status == DLOCK_UNREACHABLE) {
             cluster->is_stale = true;
             way.node = find(cluster, way.slot, way.until_ms);
@@ -532,8 +540,7 @@ static void pipeline(struct dlock_cluster *cluster,
     uint64_t began_ms = dlock_clock_real_now();
 
     for (size_t i = 0; i < cluster->nodes_n; i++)
-        /* A command to a connection that has gone would be in doubt; one not sent goes
-         * later. */
+        /* A command to a connection that has gone would be in doubt. */
         if (!dlock_wire_alive(cluster->nodes[i]->wire))
             dlock_wire_drop(cluster->nodes[i]->wire);
     for (size_t i = 0; i < n; i++) {
@@ -551,7 +558,7 @@ static void pipeline(struct dlock_cluster *cluster,
             continue;
         exchanges[i].status =
             dlock_wire_read(from->wire, until_ms, &exchanges[i].reply);
-        note_end(cluster, from, exchanges[i].status, began_ms);
+        note_end(cluster, from, exchanges[i].status, began_ms, false);
     }
 }
 

@@ -41,7 +41,7 @@ void dlock_command_init(struct dlock_command *command, const char *step,
     command->step = step;
     command->name = name;
     command->script = script;
-    command->repeatable = false;
+    command->repeatable = command->must_go = false;
     command->waits = NULL;
     command->keys_n = 0;
     command->args_n = 0;

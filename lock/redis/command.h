@@ -34,6 +34,7 @@ struct dlock_command {
     const char *name;                  /* the lock, for the step hook */
     const struct dlock_script *script; /* NULL: args[0] is the command */
     bool repeatable; /* sending it twice is the same as once */
+    bool must_go;    /* to a silent node of a cluster as well, see silence.h */
     const struct dlock_session *waits; /* for it, see below; NULL = nobody */
     size_t keys_n; /* the first args are the script's KEYS */
     size_t args_n;

@@ -64,6 +64,7 @@ static void withdraw(const struct dlock_attempt *attempt)
     /* The step has a name of its own, so that schedules can tell it from the holder's
      * release. */
     command.step = "eval-withdraw";
+    command.must_go = true; /* behind the acquire, which the node may have */
     dlock_call_abandon(session->wire, &command,
                        session->client->wire.connect_timeout_ms);
 }

@@ -1,6 +1,7 @@
 # Goal of this test: two instances sell from one database over a Redis Cluster, while
 # the slots of the product's locks move from node to node. Nobody is told anything but
-# yes and sold out. A node that is away is told, and sells again when it is back.
+# yes and sold out. A node that is away is told, and sells again when it is back. One that
+# hangs does not keep the products whose locks are on the others.
 use lib 'tests/e2e';
 use Stockade;
 use Stockade::Cluster;
@@ -44,6 +45,23 @@ ok Stockade::eventually(10, sub { Stockade::slug($one->order($product)) eq 'lock
 is $one->order($other)->{status}, 201, 'what is on another one sells';
 $gone->again;
 ok Stockade::eventually(20, sub { $one->order($product)->{status} == 201 }), 'back: it sells again';
+
+# ---- a node that hangs --------------------------------------------------------
+
+# Each try of its locks takes a whole timeout, and the lock library has four threads.
+my @hung = grep { $cluster->owner("lock:{$_:0}") == $gone } 100 .. 299;
+$#hung = 39;
+$one->product($_, 100) for @hung;
+my @all_refused = (503) x @hung;
+sub asked { return map { Stockade::Load::ask($one, $_, 1) } @_ }
+$gone->pause;
+is_deeply [map { $_->()->[0] } asked(@hung)], \@all_refused, 'a node hangs: nobody buys what is locked there';
+my @again = asked(@hung);
+is $one->order($other)->{status}, 201, 'what is on another node sells';
+is_deeply [map { $_->()->[0] } @again], \@all_refused, 'and still nobody buys there';
+$gone->resume;
+ok Stockade::eventually(20, sub { $one->order($hung[0])->{status} == 201 }), 'it goes on: it sells again';
+is_deeply [map { $_->()->[0] } asked(@hung)], [(201) x @hung], 'all at once, too';
 $_->ends('in the end') for $one, $two;
 $cluster->stop;
 done_testing;
