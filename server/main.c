@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/commands.h"
 #include "server/lab/base/fail.h"
 #include "server/lab/lab.h"

@@ -25,7 +25,7 @@ my $DEPTH_MAX          = 2; # server/lab/stage
 my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
 # The floors of the service: base, order, http, and on top what wires them up; the
 # laboratory knows no http.
-my $LOCK  = qr{^lock/dlock(?:_textbook|_url|_values)?\.h$};
+my $LOCK  = qr{^lock/(?:dlock(?:_url|_values)?|textbook/textbook)\.h$};
 my $STORE = qr{^db/(?:store(?:_async)?\.h|audit\.inc)$};
 # The floors of the store: its database, the ledger in it, and the store itself.
 my $SQL    = qr{^db/(?:base|sql|store)\.h$};

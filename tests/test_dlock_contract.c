@@ -2,7 +2,7 @@
  * The list of locks, texts, ids, values and time are as dlock.h says.
  */
 #include "lock/core/client.h"
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "lock/redis/command.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"

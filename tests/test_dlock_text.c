@@ -3,7 +3,7 @@
  * none can loop nor touch a key that is not its own, its words say what it can do, and a
  * reply that it does not name is no success.
  */
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "tests/support/lock_rig.h"
 
 static char path[TEMP_DIR_BYTES_MAX + 16];

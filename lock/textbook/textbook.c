@@ -2,7 +2,7 @@
  * The textbook locks as a set: those that are texts (text.h), mkdir, recorded, and
  * fenced-late; and the files of one's own. Not a part of libdlock.
  */
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/base/address.h"
 
 enum { WRITER_MS_MAX = 5000 }; /* of a FIFO */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/lab/base/fail.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/explore/explore.h"

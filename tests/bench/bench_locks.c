@@ -24,7 +24,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/base/clock.h"
 #include "tests/support/redis_server.h"
 

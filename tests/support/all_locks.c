@@ -1,5 +1,5 @@
 /* Every test has all locks of the build, as the program has. */
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 
 __attribute__((constructor)) static void register_all(void)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 
 const struct property properties[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = {letter, text},

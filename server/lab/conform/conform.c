@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/base/clock.h"
 #include "server/lab/base/expected.h"
 #include "server/lab/explore/explore.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 
 /* A step that changes nothing: without one, nobody else could come in meanwhile. */
 static void look_at_stock(struct program_actor *self)

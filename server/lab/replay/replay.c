@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/lab/base/expected.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/scene/stage_options.h"

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/lab/base/expected.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"

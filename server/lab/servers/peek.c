@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 
 enum {
     ANSWER_S_MAX = 30, /* a redis-server that takes longer is broken */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/dlock_textbook.h"
+#include "lock/textbook/textbook.h"
 #include "server/lab/turns/turns.h"
 
 bool watch_no_lock;
