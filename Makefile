@@ -94,7 +94,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/servers/look.lua server/lab/replay/svg.css $(wildcard server/lab/help/*.txt)
+TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/base/about.lua server/lab/servers/look.lua server/lab/replay/svg.css $(wildcard server/lab/help/*.txt)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))

@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_deadlock.h lock/dlock_inspect.h \
-            lock/dlock_step.h lock/dlock_url.h lock/dlock_values.h $(DLOCK_PARTS:%=lock/dlock_%.h)
+            lock/dlock_step.h lock/dlock_url.h $(DLOCK_PARTS:%=lock/dlock_%.h)
 
 # Each part is a shared library that needs libdlock, and an archive that does: so there is
 # one copy of what libdlock keeps for the process. The soname has the first number.

@@ -5,7 +5,7 @@
 # them all, by which a server is asked for it.
 
 # One Redis server.
-scripts_redis      := acquire release force renew inspect about \
+scripts_redis      := acquire release force renew inspect \
     $(foreach lock,fenced fair,$(addprefix $(lock)_,acquire release force renew leave list))
 
 lua_acquire        := redis/ask redis/wake_all redis/rights redis/numbers redis/acquire
@@ -13,7 +13,6 @@ lua_release        := redis/ask redis/numbers redis/wake_all redis/release
 lua_force          := redis/ask redis/wake_all redis/rights redis/force
 lua_renew          := redis/ask redis/wake_all redis/renew
 lua_inspect        := redis/ask redis/inspect
-lua_about          := redis/ask redis/about
 
 lua_fenced_acquire := redis/ask redis/waiters redis/rights redis/numbers redis/waiters_ask redis/acquire
 lua_fenced_release := redis/ask redis/numbers redis/waiters redis/waiters_end redis/release

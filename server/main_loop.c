@@ -12,11 +12,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "lock/dlock_values.h"
 #include "server/base/clock.h"
 #include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/redis_proc.h"
+#include "server/base/values.h"
 #include "server/http/http.h"
 #include "server/http/request.h"
 #include "server/inventory/inventory.h"
@@ -93,13 +93,12 @@ static void check_redis(const char *url)
 
     for (const char *next; (next = dlock_url_parse(url, &at)); url = next + 1) {
         bool fails_over = *at.primary != '\0';
-        struct dlock_about about = {.replicas = 0};
-        struct dlock_values *values = NULL;
+        struct values_about about = {.replicas = 0};
+        struct values *values = NULL;
         struct dlock_error error = {""};
 
-        if (dlock_values_open(url, CHECK_TIMEOUT_MS, &values, &error) !=
-                DLOCK_OK ||
-            dlock_values_about(values, &about, &error) != DLOCK_OK)
+        if (values_open(url, CHECK_TIMEOUT_MS, &values, &error) != DLOCK_OK ||
+            values_about(values, &about, &error) != DLOCK_OK)
             log_info("redis", "check=\"not made\" error=\"%s\"", error.text);
         else if ((about.replicas > 0 || fails_over) && !about.needs_them)
             log_warn(
@@ -108,7 +107,7 @@ static void check_redis(const char *url)
                 "or paused goes on taking locks that are lost at the "
                 "failover: set min-replicas-to-write 1 and "
                 "min-replicas-max-lag 2 on each server\"");
-        dlock_values_close(values);
+        values_close(values);
         if (*next == '\0')
             break;
     }

@@ -25,7 +25,7 @@ my $DEPTH_MAX          = 2; # server/lab/stage
 my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
 # The floors of the service: base, order, http, and on top what wires them up; the
 # laboratory knows no http.
-my $LOCK  = qr{^lock/(?:dlock(?:_url|_values)?|textbook/textbook)\.h$};
+my $LOCK  = qr{^lock/(?:dlock(?:_url)?|textbook/textbook)\.h$};
 my $STORE = qr{^db/(?:store(?:_async)?\.h|audit\.inc)$};
 # The floors of the store: its database, the ledger in it, and the store itself.
 my $SQL    = qr{^db/(?:base|sql|store)\.h$};
@@ -52,6 +52,7 @@ my %MAY = (
     'db/mysql'  => [$SQL, qr{^db/mysql/}],
     (map { ("db/$_.c" => [$SQL], "db/$_.h" => [$SQL]) } qw(base sql)),
     'server/base'      => [qr{^server/base/}, $LOCK, $STORE],
+    'server/base/values.c' => [qr{^server/base/}, qr{^lock/(?:core/session\.h|redis/(?:call\.h|ask\.lua\.inc))$}],
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
     'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],
     'server/http'      => [qr{^server/(?:base|order|inventory|http)/}, $LOCK, $STORE, qr{^static/}],

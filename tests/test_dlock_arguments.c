@@ -4,7 +4,7 @@
  * NULL, a name of the library's own: each time a status and a text, and what others hold
  * stays held.
  */
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/unit_test.h"
@@ -253,48 +253,47 @@ LOCK_TEST(test_values)
         {"cluster://127.0.0.1:1/3", 1, "no database but 0"},
         {"unix:/a", 0, "timeout_ms"},
     };
-    struct dlock_value good = {.key = "v"}, none = {.key = NULL},
-                       endless = good;
-    struct dlock_values *values = NULL;
+    struct value good = {.key = "v"}, none = {.key = NULL}, endless = good;
+    struct values *values = NULL;
     struct dlock_error error;
-    struct dlock_about about;
+    struct values_about about;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(
-            dlock_values_open(rows[i].url, rows[i].timeout_ms, &values, &error),
+            values_open(rows[i].url, rows[i].timeout_ms, &values, &error),
             DLOCK_MISUSE);
         assert_non_null(strstr(error.text, rows[i].text));
     }
-    assert_int_equal(dlock_values_open("unix:/a", 1, NULL, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_open("unix:/a", 1, NULL, NULL), DLOCK_MISUSE);
     memset(endless.text, 'x', sizeof(endless.text));
-    assert_ok(dlock_values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS,
-                                &values, NULL));
-    assert_int_equal(dlock_values_get(NULL, &good, 1, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_values_get(values, NULL, 1, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_values_get(values, &none, 1, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_values_set(values, &endless, 1, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_values_about(NULL, &about, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_values_about(values, NULL, NULL), DLOCK_MISUSE);
-    assert_ok(dlock_values_get(values, NULL, 0, NULL));
-    assert_ok(dlock_values_get(values, &endless, 1, NULL));
-    dlock_values_close(values);
-    dlock_values_close(NULL);
+    assert_ok(
+        values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS, &values, NULL));
+    assert_int_equal(values_get(NULL, &good, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_get(values, NULL, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_get(values, &none, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_set(values, &endless, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_about(NULL, &about, NULL), DLOCK_MISUSE);
+    assert_int_equal(values_about(values, NULL, NULL), DLOCK_MISUSE);
+    assert_ok(values_get(values, NULL, 0, NULL));
+    assert_ok(values_get(values, &endless, 1, NULL));
+    values_close(values);
+    values_close(NULL);
 }
 
 /* More than a round trip takes: the last one is not even asked for. */
 UNIT_TEST(test_values_without_a_server_are_not_refused)
 {
-    struct dlock_value list[65];
-    struct dlock_values *values;
+    struct value list[65];
+    struct values *values;
 
     for (size_t i = 0; i < COUNT_OF(list); i++)
-        list[i] = (struct dlock_value){.key = "v", .refused = true};
-    assert_ok(dlock_values_open("unix:/nowhere", 100, &values, NULL));
-    assert_int_equal(dlock_values_get(values, list, COUNT_OF(list), NULL),
+        list[i] = (struct value){.key = "v", .refused = true};
+    assert_ok(values_open("unix:/nowhere", 100, &values, NULL));
+    assert_int_equal(values_get(values, list, COUNT_OF(list), NULL),
                      DLOCK_UNREACHABLE);
     for (size_t i = 0; i < COUNT_OF(list); i++)
         assert_false(list[i].refused);
-    dlock_values_close(values);
+    values_close(values);
 }
 
 /* pthread_cancel ------------------------------------------------------------------ */
@@ -347,8 +346,8 @@ LOCK_TEST(test_thread_cancelled_in_a_wait)
 }
 
 struct cancelled_values {
-    struct dlock_values *values;
-    struct dlock_value list[2];
+    struct values *values;
+    struct value list[2];
     unsigned done_n;
 };
 
@@ -358,15 +357,15 @@ static void *use_cancelled_values(void *arg)
     struct dlock_options options = {.url = lock_rig_url("fenced")};
     struct cancelled_values *use = arg;
     struct dlock *client = NULL;
-    struct dlock_about about;
+    struct values_about about;
 
     (void)pthread_cancel(pthread_self());
     use->done_n += dlock_open(&options, &client, NULL) == 0;
     dlock_close(client);
-    use->done_n += dlock_values_set(use->values, use->list, 2, NULL) == 0;
-    use->done_n += dlock_values_get(use->values, use->list, 1, NULL) == 0;
-    use->done_n += dlock_values_about(use->values, &about, NULL) == 0;
-    dlock_values_close(use->values);
+    use->done_n += values_set(use->values, use->list, 2, NULL) == 0;
+    use->done_n += values_get(use->values, use->list, 1, NULL) == 0;
+    use->done_n += values_about(use->values, &about, NULL) == 0;
+    values_close(use->values);
     use->done_n++;
     pthread_testcancel();
     return NULL;
@@ -380,8 +379,8 @@ LOCK_TEST(test_thread_cancelled_in_values)
     void *result = NULL;
     pthread_t thread;
 
-    assert_ok(dlock_values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS,
-                                &use.values, NULL));
+    assert_ok(values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS,
+                          &use.values, NULL));
     assert_int_equal(pthread_create(&thread, NULL, use_cancelled_values, &use),
                      0);
     assert_int_equal(pthread_join(thread, &result), 0);

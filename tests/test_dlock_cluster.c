@@ -11,9 +11,9 @@
 
 #include "lock/core/clock.h"
 #include "lock/dlock_inspect.h"
-#include "lock/dlock_values.h"
 #include "lock/redis/call.h"
 #include "lock/redis/cluster.h"
+#include "server/base/values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
@@ -552,20 +552,20 @@ TEST(the_node_that_tells_leaves)
 
 TEST(values_move)
 {
-    struct dlock_value values[VALUES_N];
+    struct value values[VALUES_N];
     char keys[VALUES_N][16];
-    struct dlock_values *client;
-    struct dlock_about about;
+    struct values *client;
+    struct values_about about;
 
-    assert_ok(dlock_values_open(cluster->url, MOVE_MS, &client, NULL));
+    assert_ok(values_open(cluster->url, MOVE_MS, &client, NULL));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < VALUES_N; i++) {
             (void)snprintf(keys[i], sizeof(keys[i]), "value:%d", i);
-            values[i] = (struct dlock_value){.key = keys[i]};
+            values[i] = (struct value){.key = keys[i]};
             (void)snprintf(values[i].text, sizeof(values[i].text), "%d",
                            round * 1000 + i);
         }
-        assert_ok(dlock_values_set(client, values, VALUES_N, NULL));
+        assert_ok(values_set(client, values, VALUES_N, NULL));
         for (int i = 0; i < VALUES_N; i++)
             values[i].text[0] = '\0';
         if (round == 1)
@@ -573,16 +573,16 @@ TEST(values_move)
                 cluster, "value:7", redis_cluster_owner(cluster, "value:7"),
                 redis_cluster_next(cluster,
                                    redis_cluster_owner(cluster, "value:7")));
-        assert_ok(dlock_values_get(client, values, VALUES_N, NULL));
+        assert_ok(values_get(client, values, VALUES_N, NULL));
         for (int i = 0; i < VALUES_N; i++)
             assert_int_equal(strtol(values[i].text, NULL, 10),
                              round * 1000 + i);
     }
-    assert_ok(dlock_values_about(client, &about, NULL));
+    assert_ok(values_about(client, &about, NULL));
     assert_in_range(about.version, 5, 99);
     assert_int_equal(about.replicas, 0);
     assert_false(about.needs_them);
-    dlock_values_close(client);
+    values_close(client);
 }
 
 UNIT_TESTS_WITHIN(set_up, tear_down)

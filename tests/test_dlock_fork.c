@@ -7,7 +7,7 @@
 
 #include "lock/core/forks.h"
 #include "lock/dial/lookup.h"
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
@@ -329,28 +329,28 @@ LOCK_TEST(test_session_that_is_being_closed)
 
 static int use_values(void *values)
 {
-    struct dlock_value value = {.key = "v"};
-    struct dlock_about about;
+    struct value value = {.key = "v"};
+    struct values_about about;
 
-    EXPECT(dlock_values_get(values, &value, 1, NULL) == DLOCK_MISUSE);
-    EXPECT(dlock_values_set(values, &value, 1, NULL) == DLOCK_MISUSE);
-    EXPECT(dlock_values_about(values, &about, NULL) == DLOCK_MISUSE);
-    dlock_values_close(values);
+    EXPECT(values_get(values, &value, 1, NULL) == DLOCK_MISUSE);
+    EXPECT(values_set(values, &value, 1, NULL) == DLOCK_MISUSE);
+    EXPECT(values_about(values, &about, NULL) == DLOCK_MISUSE);
+    values_close(values);
     return 0;
 }
 
 LOCK_TEST(test_values)
 {
-    struct dlock_value value = {.key = "v", .text = "1"};
-    struct dlock_values *values;
+    struct value value = {.key = "v", .text = "1"};
+    struct values *values;
 
-    assert_ok(dlock_values_open(lock_rig_url("fenced"), 5000, &values, NULL));
-    assert_ok(dlock_values_set(values, &value, 1, NULL));
+    assert_ok(values_open(lock_rig_url("fenced"), 5000, &values, NULL));
+    assert_ok(values_set(values, &value, 1, NULL));
     in_child(use_values, values);
     value.text[0] = '\0';
-    assert_ok(dlock_values_get(values, &value, 1, NULL));
+    assert_ok(values_get(values, &value, 1, NULL));
     assert_string_equal(value.text, "1");
-    dlock_values_close(values);
+    values_close(values);
 }
 
 LOCK_RIG_MAIN

@@ -9,8 +9,8 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dlock_values.h"
 #include "lock/redis/wire.h"
+#include "server/base/values.h"
 
 #include "tests/support/lock_rig.h"
 
@@ -312,25 +312,25 @@ TEST(test_ipv6)
 /* The service's other connection: its hints go where the locks are. */
 TEST(test_values_log_in)
 {
-    struct dlock_value value = {.key = "stock:{1:0}", .text = "7"};
+    struct value value = {.key = "stock:{1:0}", .text = "7"};
     /* The first of several. */
     const char *url = with_login(rig.server, "user=shop&password=" PASSWORD_URL
                                              "&db=4,unix:/another");
-    struct dlock_values *values;
+    struct values *values;
     char reply[200];
 
-    assert_ok(dlock_values_open(url, 1000, &values, NULL));
-    assert_ok(dlock_values_set(values, &value, 1, NULL));
+    assert_ok(values_open(url, 1000, &values, NULL));
+    assert_ok(values_set(values, &value, 1, NULL));
     value.text[0] = '\0';
-    assert_ok(dlock_values_get(values, &value, 1, NULL));
+    assert_ok(values_get(values, &value, 1, NULL));
     assert_string_equal(value.text, "7");
-    dlock_values_close(values);
+    values_close(values);
     redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db4:keys=1"));
-    assert_ok(dlock_values_open(with_login(rig.server, "db=99"), 1000, &values,
-                                NULL));
-    assert_int_not_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
-    dlock_values_close(values);
+    assert_ok(
+        values_open(with_login(rig.server, "db=99"), 1000, &values, NULL));
+    assert_int_not_equal(values_get(values, &value, 1, NULL), DLOCK_OK);
+    values_close(values);
 }
 
 LOCK_RIG_MAIN

@@ -3,7 +3,7 @@
  * wake-ups, renewals and values work; and who cannot be trusted is not talked to.
  */
 #include "lock/backends.h" /* made by the Makefile */
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -168,24 +168,24 @@ LOCK_STORIES_TEST
 TEST(test_values)
 {
     enum { N = 500 };
-    static struct dlock_value list[N];
+    static struct value list[N];
     static char keys[N][100];
-    struct dlock_values *values;
+    struct values *values;
 
     for (int i = 0; i < N; i++) {
         (void)snprintf(keys[i], sizeof(keys[i]), "%090d", i);
         list[i].key = keys[i];
         (void)snprintf(list[i].text, sizeof(list[i].text), "%050d", i);
     }
-    assert_ok(dlock_values_open(url_of("127.0.0.1", "ca.pem", ""), 1000,
-                                &values, NULL));
-    assert_ok(dlock_values_set(values, list, N, NULL));
+    assert_ok(
+        values_open(url_of("127.0.0.1", "ca.pem", ""), 1000, &values, NULL));
+    assert_ok(values_set(values, list, N, NULL));
     for (int i = 0; i < N; i++)
         list[i].text[0] = '\0';
-    assert_ok(dlock_values_get(values, list, N, NULL));
+    assert_ok(values_get(values, list, N, NULL));
     for (int i = 0; i < N; i++)
         assert_int_equal(atoi(list[i].text), i);
-    dlock_values_close(values);
+    values_close(values);
 }
 
 TEST(test_who_is_not_trusted)

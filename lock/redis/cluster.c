@@ -440,7 +440,7 @@ static enum dlock_status judge(struct dlock_cluster *cluster,
 }
 
 /* A node's reply is added to those of the others: of subscribers the number; of what
- * nodes say of themselves (about.lua) the worst, which of replicas is more. */
+ * nodes say of themselves (server/base/about.lua) the worst, which of replicas is more. */
 static enum dlock_status ask_all(struct dlock_cluster *cluster,
                                  const struct dlock_command *command,
                                  uint64_t until_ms, struct dlock_reply *all)

@@ -15,12 +15,12 @@
 #include <sys/random.h>
 #include <uthash.h>
 
-#include "lock/dlock_values.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
+#include "server/base/values.h"
 
 #define PRODUCTS_MAX 4096 /* more are all forgotten, and learned anew */
 #define TASK_HINTS   STORE_SEGMENTS_MAX /* that are written, or read, at once */
@@ -60,11 +60,11 @@ struct hint_product {
 
 struct hints {
     const struct app *app;
-    pthread_mutex_t mutex;      /* guards what is about Redis: */
-    struct dlock_values *redis; /* NULL: there is none */
-    bool is_away;               /* and that was logged */
-    bool refuses;               /* to write, and that was logged */
-    uint64_t again_ms;          /* it is not asked before */
+    pthread_mutex_t mutex; /* guards what is about Redis: */
+    struct values *redis;  /* NULL: there is none */
+    bool is_away;          /* and that was logged */
+    bool refuses;          /* to write, and that was logged */
+    uint64_t again_ms;     /* it is not asked before */
 
     pthread_mutex_t table; /* guards the products, order by order */
     struct hint_product *products;
@@ -287,7 +287,7 @@ static void note_redis(struct hints *hints, bool is_away, bool is_write,
 static bool ask_redis(struct hints *hints, struct hint asked[], size_t n,
                       bool is_write)
 {
-    struct dlock_value list[TASK_HINTS];
+    struct value list[TASK_HINTS];
     char keys[TASK_HINTS][64];
     struct dlock_error error = {""};
     enum dlock_status status = DLOCK_UNREACHABLE;
@@ -296,15 +296,15 @@ static bool ask_redis(struct hints *hints, struct hint asked[], size_t n,
     for (size_t i = 0; i < n; i++) {
         snprintf(keys[i], sizeof(keys[i]), "stock:{%" PRId64 ":%" PRId64 "}",
                  asked[i].product_id, asked[i].segment);
-        list[i] = (struct dlock_value){.key = keys[i]};
+        list[i] = (struct value){.key = keys[i]};
         if (is_write)
             snprintf(list[i].text, sizeof(list[i].text), "%" PRId64,
                      asked[i].units);
     }
     pthread_mutex_lock(&hints->mutex);
     if (clock_ms() >= hints->again_ms) {
-        status = is_write ? dlock_values_set(hints->redis, list, n, &error)
-                          : dlock_values_get(hints->redis, list, n, &error);
+        status = is_write ? values_set(hints->redis, list, n, &error)
+                          : values_get(hints->redis, list, n, &error);
         for (size_t i = 0; i < n; i++) {
             is_refused |= list[i].refused;
             if (!is_write)
@@ -424,8 +424,8 @@ struct hints *hints_open(const struct app *app, const char *redis_url)
     (void)getrandom(hints->random, sizeof(hints->random), 0);
     pthread_mutex_init(&hints->mutex, NULL);
     pthread_mutex_init(&hints->table, NULL);
-    if (!redis_url || dlock_values_open(redis_url, TIMEOUT_MS, &hints->redis,
-                                        NULL) == DLOCK_OK)
+    if (!redis_url ||
+        values_open(redis_url, TIMEOUT_MS, &hints->redis, NULL) == DLOCK_OK)
         return hints;
     log_error("hints", "error=\"the Redis url makes no sense\"");
     hints_close(hints);
@@ -448,7 +448,7 @@ void hints_close(struct hints *hints)
         return;
     forget_all(hints);
     if (hints->redis)
-        dlock_values_close(hints->redis);
+        values_close(hints->redis);
     pthread_mutex_destroy(&hints->table);
     pthread_mutex_destroy(&hints->mutex);
     free(hints);

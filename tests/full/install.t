@@ -70,7 +70,7 @@ my @more = ('quorum', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run(
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
     [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_deadlock.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
-    'include/dlock_url.h', 'include/dlock_values.h', 'share/man/man3/dlock.3', map({ "include/dlock_$_.h" } @more),
+    'include/dlock_url.h', 'share/man/man3/dlock.3', map({ "include/dlock_$_.h" } @more),
     map { my $part = $_; map { "lib/$_" } "libdlock$part.a", "pkgconfig/dlock$part.pc", map { s/libdlock/libdlock$part/r } 'libdlock.so', $soname, $shared =~ s{lib/}{}r } '', map { "-$_" } @more],
     'installed is what was promised';
 for my $part ('', map { "-$_" } @more) {

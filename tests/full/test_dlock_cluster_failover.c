@@ -4,7 +4,7 @@
  * the node that they listened at has died.
  */
 #include "lock/dlock_inspect.h"
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
@@ -188,19 +188,19 @@ UNIT_TEST_OF(NO_FIXTURE, a_release_is_broken_off)
 
 UNIT_TEST_OF(NO_FIXTURE, what_is_said_of_all)
 {
-    struct dlock_values *values;
-    struct dlock_about about;
+    struct values *values;
+    struct values_about about;
 
-    assert_ok(dlock_values_open(cluster->url, TIMEOUT_MS, &values, NULL));
+    assert_ok(values_open(cluster->url, TIMEOUT_MS, &values, NULL));
     for (unsigned i = 0; i <= cluster->primaries_n; i++) {
-        assert_ok(dlock_values_about(values, &about, NULL));
+        assert_ok(values_about(values, &about, NULL));
         assert_int_equal(about.replicas, 1);
         assert_int_equal(about.needs_them, i == cluster->primaries_n);
         if (i < cluster->primaries_n)
             redis_server_tell(cluster->nodes[i],
                               "CONFIG SET min-replicas-to-write 1");
     }
-    dlock_values_close(values);
+    values_close(values);
 }
 
 LOCK_RIG_MAIN

@@ -1,10 +1,11 @@
 /*
- * The rights that dlock(3) asks for: with all of its row a lock lives its whole life, and
- * a call works, and the server has refused nothing; with one less it fails, with a text
- * that names what is lacking. A lock is never told to be lost, and stays behind nowhere.
+ * The rights that dlock(3) and stockade.conf(5) ask for: with all of its row a lock lives
+ * its whole life, and a call works, and the server has refused nothing; with one less it
+ * fails, with a text that names what is lacking. A lock is never told to be lost, and stays
+ * behind nowhere.
  */
 #include "lock/dlock_deadlock.h"
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
@@ -73,16 +74,16 @@ static bool is_head(char *line, const char *head, char **rest)
     return false;
 }
 
-/* Adds the rights of the row HEAD of the manual page. */
+/* Adds the rights of the row HEAD of a manual page. */
 static void add_row(struct rights *rights, const char *head)
 {
-    FILE *page = fopen("lock/dlock.3", "r");
+    FILE *pages = popen("cat lock/dlock.3 server/stockade.conf.5", "r");
     bool in_section = false, in_row = false;
     size_t before = rights->n;
     char line[400];
 
-    assert_non_null(page);
-    while (fgets(line, sizeof(line), page) != NULL) {
+    assert_non_null(pages);
+    while (fgets(line, sizeof(line), pages) != NULL) {
         char *rest = line;
 
         if (strncmp(line, ".SH ", 4) == 0)
@@ -95,9 +96,9 @@ static void add_row(struct rights *rights, const char *head)
                 if (strchr("+~&", word[0]) != NULL)
                     add(rights, word);
     }
-    (void)fclose(page);
+    assert_int_equal(pclose(pages), 0);
     if (rights->n == before)
-        fail_msg("no rights of %s in dlock(3)", head);
+        fail_msg("no rights of %s in the manual pages", head);
 }
 
 /* The user ------------------------------------------------------------------- */
@@ -406,28 +407,28 @@ static enum dlock_status look(struct dlock_session *session,
 static enum dlock_status keep_values(struct dlock_session *session,
                                      struct dlock_error *error)
 {
-    struct dlock_value value = {.key = "k", .text = "7"};
-    struct dlock_values *values;
+    struct value value = {.key = "stock:{7:0}", .text = "7"};
+    struct values *values;
     enum dlock_status status;
 
-    assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
-    status = dlock_values_set(values, &value, 1, error);
+    assert_ok(values_open(user_url(), WAIT_MS, &values, NULL));
+    status = values_set(values, &value, 1, error);
     if (status == DLOCK_OK)
-        status = dlock_values_get(values, &value, 1, error);
-    dlock_values_close(values);
+        status = values_get(values, &value, 1, error);
+    values_close(values);
     return status;
 }
 
 static enum dlock_status tell_about(struct dlock_session *session,
                                     struct dlock_error *error)
 {
-    struct dlock_values *values;
-    struct dlock_about about;
+    struct values *values;
+    struct values_about about;
     enum dlock_status status;
 
-    assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
-    status = dlock_values_about(values, &about, error);
-    dlock_values_close(values);
+    assert_ok(values_open(user_url(), WAIT_MS, &values, NULL));
+    status = values_about(values, &about, error);
+    values_close(values);
     return status;
 }
 
@@ -440,8 +441,8 @@ static const struct row rows[] = {
     {"dlock_force_release()", "fair", true, force},
     {"deadlock_ms", "fenced", true, look},
     {"deadlock_ms", "fair", true, look},
-    {"dlock_values_get()", "redisson", false, keep_values},
-    {"dlock_values_about()", "redisson", false, tell_about},
+    {"stock hints", "redisson", false, keep_values},
+    {"the server's account of itself", "redisson", false, tell_about},
 };
 
 /* The call, by a user with all RULES but number LESS. */

@@ -4,7 +4,7 @@
  * may not be alone any more, but tokens go on rising.
  */
 #include "lock/core/clock.h"
-#include "lock/dlock_values.h"
+#include "server/base/values.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
@@ -81,27 +81,27 @@ static struct dlock_options options_for(const char *url, const char *strategy)
 /* Values go the same way. */
 TEST(test_values)
 {
-    struct dlock_values *values;
-    struct dlock_value value = {.key = "v", .text = "7"};
-    struct dlock_about about = {0};
+    struct values *values;
+    struct value value = {.key = "v", .text = "7"};
+    struct values_about about = {0};
 
-    assert_ok(dlock_values_open(set.url, CONNECT_MS, &values, NULL));
-    assert_ok(dlock_values_set(values, &value, 1, NULL));
-    assert_ok(dlock_values_about(values, &about, NULL));
+    assert_ok(values_open(set.url, CONNECT_MS, &values, NULL));
+    assert_ok(values_set(values, &value, 1, NULL));
+    assert_ok(values_about(values, &about, NULL));
     assert_int_equal(about.replicas, 1);
     assert_false(about.needs_them);
     redis_server_tell(set.servers[0], "CONFIG SET min-replicas-to-write 1");
-    assert_ok(dlock_values_about(values, &about, NULL));
+    assert_ok(values_about(values, &about, NULL));
     assert_true(about.needs_them);
     assert_in_range(about.version, 5, 99);
     redis_server_await(set.servers[1], "EXISTS v", ":1");
     redis_server_kill(set.servers[0]);
     await_switch();
     value.text[0] = '\0';
-    while (dlock_values_get(values, &value, 1, NULL) != DLOCK_OK)
+    while (values_get(values, &value, 1, NULL) != DLOCK_OK)
         continue;
     assert_string_equal(value.text, "7");
-    dlock_values_close(values);
+    values_close(values);
 }
 
 /* Sentinels that are no help --------------------------------------------------- */

@@ -1,6 +1,9 @@
-/* See dlock_values.h. The connection is that of a session which takes no lock: so it
- * follows a primary, reconnects, and is refused to a child of fork(2) as theirs are. */
-#include "lock/dlock_values.h"
+/*
+ * Values go by a session that takes no lock. This file, the only one of server/, includes
+ * what is private to lock/, because a value must find the same server in the same way as
+ * the locks: logins, TLS, sentinels, clusters, a primary that moves, a child of fork(2).
+ */
+#include "server/base/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,25 +11,29 @@
 
 #include "lock/core/session.h"
 #include "lock/redis/call.h"
-#include "lock/redis/scripts.h"
 
 enum { ROUND_N = 64 };
 
-struct dlock_values {
+/* One text of both. */
+static const struct dlock_script about_script = {.parts = {
+#include "lock/redis/ask.lua.inc"
+#include "server/base/about.lua.inc"
+                                                 }};
+
+struct values {
     struct dlock *client;
     struct dlock_session *session;
     struct dlock_command commands[ROUND_N];
     struct dlock_exchange round[ROUND_N];
 };
 
-enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
-                                    struct dlock_values **values,
-                                    struct dlock_error *error)
+enum dlock_status values_open(const char *url, unsigned timeout_ms,
+                              struct values **values, struct dlock_error *error)
 {
     struct dlock_options options = {.strategy = "redisson",
                                     .connect_timeout_ms = timeout_ms,
                                     .command_timeout_ms = timeout_ms};
-    struct dlock_values *made;
+    struct values *made;
     struct dlock_address address;
     enum dlock_status status;
     const char *rest = url;
@@ -54,11 +61,11 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
     if (status == DLOCK_OK)
         *values = made;
     else
-        dlock_values_close(made);
+        values_close(made);
     return status;
 }
 
-void dlock_values_close(struct dlock_values *values)
+void values_close(struct values *values)
 {
     if (values == NULL)
         return;
@@ -66,14 +73,14 @@ void dlock_values_close(struct dlock_values *values)
     free(values);
 }
 
-static enum dlock_status enter(const struct dlock_values *values)
+static enum dlock_status enter(const struct values *values)
 {
     return values == NULL ? dlock_check_null()
                           : dlock_session_enter(values->session);
 }
 
 /* The text of a value may not even end. */
-static enum dlock_status check_list(const struct dlock_value list[], size_t n,
+static enum dlock_status check_list(const struct value list[], size_t n,
                                     bool is_write)
 {
     if (list == NULL && n > 0)
@@ -89,9 +96,9 @@ static enum dlock_status check_list(const struct dlock_value list[], size_t n,
 
 /* ROUND_N of them in a round trip. Those that are not reached any more were not
  * refused. */
-static enum dlock_status call(struct dlock_values *values,
-                              struct dlock_value list[], size_t n,
-                              bool is_write, struct dlock_error *error)
+static enum dlock_status call(struct values *values, struct value list[],
+                              size_t n, bool is_write,
+                              struct dlock_error *error)
 {
     enum dlock_status status = check_list(list, n, is_write);
     size_t round_n;
@@ -135,23 +142,21 @@ static enum dlock_status call(struct dlock_values *values,
     return dlock_error_report(error, status, NULL);
 }
 
-enum dlock_status dlock_values_get(struct dlock_values *values,
-                                   struct dlock_value list[], size_t n,
-                                   struct dlock_error *error)
+enum dlock_status values_get(struct values *values, struct value list[],
+                             size_t n, struct dlock_error *error)
 {
     return call(values, list, n, false, error);
 }
 
-enum dlock_status dlock_values_set(struct dlock_values *values,
-                                   struct dlock_value list[], size_t n,
-                                   struct dlock_error *error)
+enum dlock_status values_set(struct values *values, struct value list[],
+                             size_t n, struct dlock_error *error)
 {
     return call(values, list, n, true, error);
 }
 
-enum dlock_status dlock_values_about(struct dlock_values *values,
-                                     struct dlock_about *about,
-                                     struct dlock_error *error)
+enum dlock_status values_about(struct values *values,
+                               struct values_about *about,
+                               struct dlock_error *error)
 {
     struct dlock_command command;
     struct dlock_reply reply;
@@ -160,7 +165,7 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
     if (about == NULL)
         return dlock_error_report(error, dlock_check_null(), NULL);
     status = enter(values);
-    dlock_command_init(&command, "eval-about", "", &dlock_script_about);
+    dlock_command_init(&command, "eval-about", "", &about_script);
     command.repeatable = true;
     if (status == DLOCK_OK) {
         status = dlock_call(values->session->wire, &command,
@@ -171,8 +176,8 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
         status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "the server says nothing of itself");
     if (status == DLOCK_OK)
-        *about = (struct dlock_about){(unsigned)reply.integers[0],
-                                      (unsigned)reply.integers[1],
-                                      reply.integers[2] == 1};
+        *about = (struct values_about){(unsigned)reply.integers[0],
+                                       (unsigned)reply.integers[1],
+                                       reply.integers[2] == 1};
     return dlock_error_report(error, status, NULL);
 }
