@@ -227,7 +227,7 @@ struct dlock_terms {
                              locks that are not renewed, its lease, once;
                              ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
-    unsigned deadlock_ms; /* see dlock_deadlock.h; 0 = never */
+    unsigned deadlock_ms; /* see dlock_more.h; 0 = never */
     bool fenced;          /* the grant is to have a fencing token: DLOCK_MISUSE
                              without DLOCK_CAP_TOKENS or _FENCED */
     uint64_t fence_floor; /* tokens granted are above this: the resource's last
@@ -272,9 +272,9 @@ struct dlock_strategy_info {
 const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
 
-/* Adds strategies of a library of their own (dlock_quorum.h, dlock_sql.h, dlock_zk.h): when
- * the program begins, before any other thread calls libdlock. DLOCK_MISUSE: they are of
- * another copy of libdlock in this program; or there are too many. */
+/* Adds strategies of a library of their own (dlock_more.h): when the program begins,
+ * before any other thread calls libdlock. DLOCK_MISUSE: they are of another copy of
+ * libdlock in this program; or there are too many. */
 enum dlock_status dlock_register(const struct dlock_strategies *strategies,
                                  struct dlock_error *error);
 

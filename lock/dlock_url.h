@@ -33,7 +33,7 @@
  * library stays loaded after dlclose(3); a plug-in that has the archive in it has to be
  * linked like that: -z nodelete.
  *
- * rediss:, sentinels: and clusters: are TLS (dlock_tls.h), to all of those servers; a
+ * rediss:, sentinels: and clusters: are TLS (dlock_more.h), to all of those servers; a
  * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if
  * it is not in the same file, are for a server that wants one of its clients.
  */

@@ -11,8 +11,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 
-PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_deadlock.h lock/dlock_inspect.h \
-            lock/dlock_step.h lock/dlock_url.h $(DLOCK_PARTS:%=lock/dlock_%.h)
+PUBLIC_H := $(wildcard lock/*.h)
 
 # Each part is a shared library that needs libdlock, and an archive that does: so there is
 # one copy of what libdlock keeps for the process. The soname has the first number.

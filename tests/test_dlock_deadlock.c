@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 
-#include "lock/dlock_deadlock.h"
+#include "lock/dlock_more.h"
 #include "tests/support/async_note.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_process.h"

@@ -1,5 +1,5 @@
 /*
- * See dlock_deadlock.h. The scripts do the work, since each sees the server as it is
+ * See dlock_more.h. The scripts do the work, since each sees the server as it is
  * at one moment; here is who sends them, and when.
  *
  * Why it is no false alarm. Let F be the moment of the look that saw the cycle first.
@@ -10,7 +10,7 @@
  * deadlock. A command that the network has held up changes nothing, as it was sent
  * before that answer.
  */
-#include "lock/dlock_deadlock.h"
+#include "lock/dlock_more.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/dlock_quorum.h"
+#include "lock/dlock_more.h"
 #include "lock/quorum/scripts.h"
 #include "lock/quorum/scripts.inc" /* what the one above declares */
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/dlock_sql.h"
+#include "lock/dlock_more.h"
 
 #define OURS " WHERE name = {name} AND owner = {owner}"
 

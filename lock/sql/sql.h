@@ -43,7 +43,7 @@ struct dlock_sql_reply {
     char columns[DLOCK_SQL_COLUMNS_MAX][160]; /* NULL is "" */
 };
 
-/* Takes URL, the part of the client's that is of the database (dlock_sql.h), apart:
+/* Takes URL, the part of the client's that is of the database (dlock_more.h), apart:
  * client->own; or DLOCK_MISUSE. */
 enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 

@@ -11,10 +11,7 @@
 #include <string.h>
 
 #include "lock/backends.h" /* made by the Makefile */
-#include "lock/dlock_quorum.h"
-#include "lock/dlock_sql.h"
-#include "lock/dlock_tls.h"
-#include "lock/dlock_zk.h"
+#include "lock/dlock_more.h"
 #include "lock/textbook/text.h"
 
 /* Made by the Makefile from NAME.lock. */

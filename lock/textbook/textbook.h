@@ -5,7 +5,7 @@
  *
  * Their url is that of Redis; "dir:PATH" for mkdir, which takes any other for
  * dir:/tmp/dlock-UID; for recorded that of Redis, a comma, and that of the SQL
- * database (dlock_sql.h).
+ * database (dlock_more.h).
  *
  * Nothing here may be called while another thread is at a lock.
  */

@@ -7,7 +7,7 @@
  * that was renewed counts from then on. (The system's list of trusted ones is long: name a CA
  * where connections are many.)
  */
-#include "lock/dlock_tls.h"
+#include "lock/dlock_more.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

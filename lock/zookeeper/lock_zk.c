@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "lock/dlock_zk.h"
+#include "lock/dlock_more.h"
 
 /* The node's data says who made it, and by which attempt. */
 static enum dlock_status find(const struct dlock_attempt *attempt,

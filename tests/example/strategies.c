@@ -8,21 +8,8 @@
  *       $(pkg-config --static --cflags --libs dlock-quorum)
  *   ./strategies redis://127.0.0.1:6379 fenced setnx
  */
-#include <dlock.h>
+#include <dlock_more.h>
 #include <stdio.h>
-
-#ifdef WITH_QUORUM
-#include <dlock_quorum.h>
-#endif
-#ifdef WITH_SQL
-#include <dlock_sql.h>
-#endif
-#ifdef WITH_TLS
-#include <dlock_tls.h>
-#endif
-#ifdef WITH_ZK
-#include <dlock_zk.h>
-#endif
 
 /* All that this program was linked with; NULL ends it. */
 static const struct dlock_strategies *const parts[] = {

@@ -69,8 +69,7 @@ ok $shared, 'a shared library with its whole version in the name';
 my @more = ('quorum', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
-    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_deadlock.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
-    'include/dlock_url.h', 'share/man/man3/dlock.3', map({ "include/dlock_$_.h" } @more),
+    [sort 'share/man/man3/dlock.3', map({ "include/dlock$_.h" } '', qw(_async _inspect _more _step _url)),
     map { my $part = $_; map { "lib/$_" } "libdlock$part.a", "pkgconfig/dlock$part.pc", map { s/libdlock/libdlock$part/r } 'libdlock.so', $soname, $shared =~ s{lib/}{}r } '', map { "-$_" } @more],
     'installed is what was promised';
 for my $part ('', map { "-$_" } @more) {
@@ -245,9 +244,9 @@ for my $part (@more) {
     $wanted{$1} = 1 while $symbols =~ / U (\w+)\@DLOCK_PRIVATE$/mg;
     push @shown, $symbols =~ /^\S+ [B-TV-Z] (\w+)/mg;
 }
-is_deeply [sort @shown], [sort $headers =~ /^extern const struct dlock_strategies (\w+)/mg], 'parts show what is to be registered';
 SKIP: {
-    skip 'not all parts are built', 1 if @more < 4;
+    skip 'not all parts are built', 2 if @more < 4;
+    is_deeply [sort @shown], [sort $headers =~ /^extern const struct dlock_strategies (\w+)/mg], 'parts show what is to be registered';
     is_deeply [sort @{ $exported{DLOCK_PRIVATE} }], [sort keys %wanted], 'and what they need of libdlock is shown to them';
 }
 my @strangers = grep { !/^dlock_/ } map { /^\S+ [TDBRVW] (\w+)/ ? $1 : () }

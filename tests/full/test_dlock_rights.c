@@ -4,7 +4,7 @@
  * fails, with a text that names what is lacking. A lock is never told to be lost, and stays
  * behind nowhere.
  */
-#include "lock/dlock_deadlock.h"
+#include "lock/dlock_more.h"
 #include "server/base/values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"

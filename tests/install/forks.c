@@ -4,7 +4,7 @@
  *
  *   forks URL,URL
  */
-#include <dlock_quorum.h>
+#include <dlock_more.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-#include "lock/dlock_deadlock.h"
+#include "lock/dlock_more.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/node_rig.h"
