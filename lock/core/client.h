@@ -1,7 +1,7 @@
 /*
  * Private to lock/: a client and its sessions, as all of the core and the strategies
  * see them; with clock and error, which nearly all need. Making them and taking them
- * down is in lock/dlock.c.
+ * down is in core/dlock.c.
  */
 #ifndef DLOCK_CLIENT_H
 #define DLOCK_CLIENT_H

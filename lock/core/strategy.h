@@ -74,14 +74,26 @@ struct dlock_attempt {
     uint64_t *busy_ms;
 };
 
+/* The connections that sessions and the watchdog have of their own, each to client->url.
+ * _open does not connect, and borrows both; NULL: out of memory. _close of NULL does
+ * nothing. */
+struct dlock_wire;
+struct dlock_wire_config;
+struct dlock_wire_kind {
+    enum dlock_status (*parse)(const char *url, struct dlock_address *address);
+    struct dlock_wire *(*open)(const struct dlock_wire_config *config,
+                               const char *owner);
+    void (*close)(struct dlock_wire *wire);
+};
+
 struct dlock_strategy {
     struct dlock_strategy_info info;
 
     bool releases_always; /* also after a failed acquire: setnx-finally */
-    bool on_redis; /* sessions and watchdog have a wire each, to client->url */
-    bool drifts;   /* leases run on the clocks of several servers */
-    bool knows_copies;   /* servers do, by their numbers: after DLOCK_UNKNOWN a
+    bool drifts;          /* leases run on the clocks of several servers */
+    bool knows_copies;    /* servers do, by their numbers: after DLOCK_UNKNOWN a
                           command may be sent again, and that answer counts */
+    const struct dlock_wire_kind *wires; /* wire.h; NULL = there are none */
     const void *variant; /* the member of a family, for its own file only */
 
     /* Prepares what the client's sessions share, by client->url; and for each of them
@@ -137,7 +149,7 @@ struct dlock_strategy {
 
     /* DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them; after
      * a no, the last attempt of OWNER's whose hold of NAME was ended by force, 0 = none
-     * is known. On the watchdog's thread, over client->renewal_wire, if on_redis. */
+     * is known. On the watchdog's thread, over client->renewal_wire, with wires. */
     dlock_renew_slot *renew;
     dlock_forced_slot *forced;
 

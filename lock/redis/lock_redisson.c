@@ -193,7 +193,7 @@ static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
 
 /* Slots that all three have. */
 #define SLOTS                                                                  \
-    .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
+    .wires = &dlock_wires, .knows_copies = true, .open = dlock_wakeup_open,    \
     .close = dlock_wakeup_close, .acquire = acquire, .withdraw = withdraw,     \
     .release = release, .extend = extend, .inspect = dlock_node_inspect,       \
     .renew = dlock_node_renew, .forced = dlock_node_forced,                    \

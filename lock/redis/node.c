@@ -89,9 +89,10 @@ void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    /* Strategies of one server have ->on_redis; where several count, none may take its own
+    /* Strategies of one server have ->wires; where several count, none may take its own
      * time for a token (acquire.lua). */
-    dlock_command_arg(command, session->client->strategy->on_redis ? "1" : "0");
+    dlock_command_arg(command,
+                      session->client->strategy->wires != NULL ? "1" : "0");
     /* The life 0 tells the server that this try does not come again, so that it gets no
      * place among the waiters. */
     if (kind->leave != NULL)

@@ -51,6 +51,12 @@ void dlock_wire_close(struct dlock_wire *wire)
     free(wire);
 }
 
+const struct dlock_wire_kind dlock_wires = {
+    .parse = dlock_address_parse,
+    .open = dlock_wire_open,
+    .close = dlock_wire_close,
+};
+
 /* Connecting, sending, reading ----------------------------------------- */
 
 /* Asking whether the connection is stale costs a system call per command. It buys the

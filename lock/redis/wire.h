@@ -39,6 +39,9 @@ struct dlock_event {
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 };
 
+/* For strategies on one Redis. */
+extern const struct dlock_wire_kind dlock_wires;
+
 /* Does not connect. CONFIG and OWNER are borrowed. NULL if out of memory. */
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
                                    const char *owner);

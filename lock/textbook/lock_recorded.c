@@ -26,30 +26,31 @@
 #include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
+static enum dlock_status parse(const char *url, struct dlock_address *address)
+{
+    const char *comma = url == NULL ? NULL : strstr(url, ",mysql:");
+
+    /* The first url must end at this comma: one with a comma of its own, such as a list,
+     * is refused. */
+    return comma != NULL && dlock_url_parse(url, address) == comma
+               ? DLOCK_OK
+               : dlock_error_set(DLOCK_MISUSE,
+                                 "recorded takes two urls: unix:PATH or "
+                                 "redis://HOST:PORT, a comma, and mysql:...");
+}
+
+/* parse() has seen the comma. */
 static enum dlock_status open_client(struct dlock *client)
 {
-    const char *comma =
-        client->url == NULL ? NULL : strstr(client->url, ",mysql:");
-
-    if (comma == NULL ||
-        /* The first url must end at this comma: one with a comma of its own, such as a
-         * list, is refused. */
-        dlock_url_parse(client->url, &client->wire.address) != comma)
-        return dlock_error_set(DLOCK_MISUSE,
-                               "recorded takes two urls: unix:PATH or "
-                               "redis://HOST:PORT, a comma, and mysql:...");
-    return dlock_sql_read_url(client, comma + 1);
+    return dlock_sql_read_url(client, strstr(client->url, ",mysql:") + 1);
 }
 
-static enum dlock_status open_session(struct dlock_session *session)
-{
-    /* The wire is made here, because ->on_redis would have the whole url read as that of a
-     * Redis; dlock_session_close() closes it. */
-    session->wire = dlock_wire_open(&session->client->wire, session->owner);
-    if (session->wire == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    return dlock_sql_session_open(session);
-}
+/* The table is of its own, because that of one Redis would read the whole url. */
+static const struct dlock_wire_kind wires = {
+    .parse = parse,
+    .open = dlock_wire_open,
+    .close = dlock_wire_close,
+};
 
 /* The record ---------------------------------------------------------------- */
 
@@ -178,9 +179,10 @@ const struct dlock_strategy dlock_strategy_recorded = {
                       "survives that Redis loses the lock.",
              .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_RECORD |
                              DLOCK_CAP_LEASE | DLOCK_CAP_OWNER},
+    .wires = &wires,
     .open = open_client,
     .close = dlock_sql_client_close,
-    .session_open = open_session,
+    .session_open = dlock_sql_session_open,
     .session_close = dlock_sql_session_close,
     .acquire = acquire,
     .extend = extend,

@@ -351,5 +351,5 @@ const struct dlock_strategy dlock_text_slots = {
     .extend = extend,
     .release = release,
     .inspect = inspect,
-    .on_redis = true,
+    .wires = &dlock_wires,
 };

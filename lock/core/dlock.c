@@ -1,7 +1,7 @@
 /*
- * Clients and sessions: making them and taking them down. It stands above all folders of
- * the library, because it puts them together. A client owns what its sessions share: the
- * watchdog, the subscriber, and the random half of their owner ids. Nothing here connects.
+ * Clients and sessions: making them and taking them down. A client owns what its sessions
+ * share: the watchdog, the subscriber, and the random half of their owner ids. Nothing here
+ * connects.
  *
  * A child of fork(2) has copies of all this, and of the connections, but not of the
  * threads. What it sent would go out in the parent's name; so it is refused.
@@ -16,7 +16,6 @@
 
 #include "lock/core/session.h"
 #include "lock/core/held.h"
-#include "lock/redis/wire.h"
 
 /* Options of 0 stand for these, as dlock.h promises. */
 enum {
@@ -69,9 +68,9 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    if (!client->strategy->on_redis)
+    if (client->strategy->wires == NULL)
         return DLOCK_OK;
-    status = dlock_address_parse(client->url, address);
+    status = client->strategy->wires->parse(client->url, address);
     /* Another server may take over, as sentinels or a cluster say. */
     if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
         client->wire.primary = &client->primary;
@@ -109,21 +108,28 @@ static void make_id(struct dlock *client)
         (void)snprintf(&client->id[2 * i], 3, "%02x", bytes[i]);
 }
 
+/* WIRE may be NULL: it is not open. */
+static void close_wire(const struct dlock *client, struct dlock_wire *wire)
+{
+    if (client->strategy->wires != NULL)
+        client->strategy->wires->close(wire);
+}
+
 static void close_watchdog(struct dlock *client)
 {
     dlock_watchdog_close(client->watchdog);
-    dlock_wire_close(client->renewal_wire);
+    close_wire(client, client->renewal_wire);
 }
 
 /* Its thread starts when there is something to renew. */
 static enum dlock_status open_watchdog(struct dlock *client)
 {
+    const struct dlock_wire_kind *wires = client->strategy->wires;
     unsigned capabilities = client->strategy->info.capabilities;
-    bool has_wire =
-        client->strategy->on_redis && (capabilities & DLOCK_CAP_RENEW) != 0;
+    bool has_wire = wires != NULL && (capabilities & DLOCK_CAP_RENEW) != 0;
 
     if (has_wire)
-        client->renewal_wire = dlock_wire_open(&client->wire, "watchdog");
+        client->renewal_wire = wires->open(&client->wire, "watchdog");
     if (!has_wire || client->renewal_wire != NULL)
         client->watchdog = dlock_watchdog_open(client);
     if (client->watchdog != NULL)
@@ -202,15 +208,15 @@ enum dlock_status dlock_session_open(struct dlock *client,
     (void)snprintf(
         made->owner, sizeof(made->owner), "%s-%llu", client->id,
         (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (client->strategy->on_redis) {
-        made->wire = dlock_wire_open(&client->wire, made->owner);
+    if (client->strategy->wires != NULL) {
+        made->wire = client->strategy->wires->open(&client->wire, made->owner);
         if (made->wire == NULL)
             status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     }
     if (status == DLOCK_OK && client->strategy->session_open != NULL)
         status = client->strategy->session_open(made);
     if (status != DLOCK_OK) {
-        dlock_wire_close(made->wire);
+        close_wire(client, made->wire);
         free(made);
         return dlock_error_report(error, status, "session");
     }
@@ -265,7 +271,7 @@ static void close_delisted(struct dlock_session *session)
     dlock_held_close(session);
     if (client->strategy->session_close != NULL)
         client->strategy->session_close(session);
-    dlock_wire_close(session->wire);
+    close_wire(client, session->wire);
     free(session);
 }
 
