@@ -109,10 +109,10 @@ HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
 ROWS       := $(addprefix server/lab/,scene/faults scene/moves scene/numbers scene/roles base/properties base/expected search/bounds explore/ways replay/steps picture/replies programs/programs conform/late)
-ROWS       += $(addprefix server/,base/settings base/order_outcomes base/metrics base/histograms http/problems) db/audit
+ROWS       += $(addprefix server/,base/settings base/order_outcomes base/metrics base/histograms http/problems) db/audit lock/core/strategies
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
-GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
+GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h $(B)/gen/lock/core/sets.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
 GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(ROWS:%=$(B)/gen/%.inc) $(B)/gen/server/lab/picture/chinese.inc
@@ -236,6 +236,12 @@ $(B)/gen/server/lab/picture/chinese.inc: server/lab/picture/chinese.txt Makefile
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(LOCK_TEXTS),echo '{"$(basename $(notdir $(file)))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@
+
+# Of each library its locks, as a list of X(NAME).
+$(B)/gen/lock/core/sets.h: lock/core/strategies.txt Makefile
+	@mkdir -p $(@D)
+	$(Q)awk '/^[a-z]/ { gsub("-", "_"); for (i = 3; i <= NF; i += 2) of[$$1] = of[$$1] " X(" $$i ")" } \
+	    END { for (set in of) print "#define DLOCK_SET_" set "(X)" of[set] }' $< >$@
 
 # Which of the locks are in. Touched only if that has changed; said only then.
 $(B)/gen/lock/backends.h: FORCE

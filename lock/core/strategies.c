@@ -1,8 +1,8 @@
 /*
- * The table of contents: which locks there are, in the order in which one should meet them,
- * from no lock to the complete one; and which of them are in this program. This library has
- * those that one may rely on for what they claim, and two for the time before there is a
- * Redis; the others are in libraries of their own, so that a program has what it asked for.
+ * The table of contents: which locks there are, by strategies.txt; and which of them are in
+ * this program. This library has those that one may rely on for what they claim, and two for
+ * the time before there is a Redis; the others are in libraries of their own, so that a
+ * program has what it asked for.
  */
 
 #include <string.h>
@@ -10,18 +10,10 @@
 #include "lock/core/wait.h"
 #include "lock/core/net.h"
 
-#define CORE(X)                                                                \
-    X(none)                                                                    \
-    X(process)                                                                 \
-    X(redisson)                                                                \
-    X(fair)                                                                    \
-    X(fenced)
-
 static const char own;
 const char *const DLOCK_CORE = &own;
 
-CORE(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_strategies_of_core, CORE)
+DLOCK_STRATEGIES(dlock_strategies_of_core, core)
 
 enum { SETS_MAX = 7 };
 
@@ -38,20 +30,10 @@ static const char zk[] = "link libdlock-zk, register dlock_zk_strategies";
 
 static const struct {
     const char *where;
-    const char *names[16];
+    const char *names[8];
 } contents[] = {
-    {core, {"none", "process"}},
-    {textbook,
-     {"mkdir", "setnx", "setnx-finally", "setnx-expire", "setnx-expire-lua",
-      "set-nx-px", "token-thread", "token", "token-lua", "guard-thread",
-      "watchdog", "reentrant-local", "reentrant-broken", "reentrant", "spin"}},
-    {core, {"redisson", "fair"}},
-    {quorum, {"multi", "redlock"}},
-    {textbook, {"recorded"}},
-    {sql, {"sql-table", "sql-row"}},
-    {zk, {"zk", "zk-fair"}},
-    {core, {"fenced"}},
-    {textbook, {"fenced-late"}},
+#define ROW(set, ...) {set, {__VA_ARGS__, NULL}},
+#include "lock/core/strategies.inc"
 };
 
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };

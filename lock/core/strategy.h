@@ -13,6 +13,7 @@
 #ifndef DLOCK_STRATEGY_H
 #define DLOCK_STRATEGY_H
 
+#include "lock/core/sets.h" /* made by the Makefile */
 #include "lock/dlock.h"
 
 /* Tells a waiter that it is worth trying again: a thread that sleeps (wait.c), or an
@@ -215,13 +216,14 @@ struct dlock_strategies {
     const struct dlock_tls_kind *tls; /* tls.h; or NULL */
 };
 
-/* Defines SET from MAP(X), a list of X(none), each for dlock_strategy_none in the file of
- * its family, which MAP(DLOCK_STRATEGY_DECLARE) declares before. */
-#define DLOCK_STRATEGIES(set, map)                                             \
-    const struct dlock_strategies set = {                                      \
-        .core = &DLOCK_CORE,                                                   \
-        .all = (const struct dlock_strategy *const[]){                         \
-            map(DLOCK_STRATEGY_POINTER) NULL}};
+/* Defines STRATEGIES: those that strategies.txt has of SET, each as dlock_strategy_NAME in
+ * the file of its family. */
+#define DLOCK_STRATEGIES(strategies, set)                                      \
+    DLOCK_SET_##set(DLOCK_STRATEGY_DECLARE)                                    \
+        const struct dlock_strategies strategies = {                           \
+            .core = &DLOCK_CORE,                                               \
+            .all = (const struct dlock_strategy *const[]){                     \
+                DLOCK_SET_##set(DLOCK_STRATEGY_POINTER) NULL}};
 #define DLOCK_STRATEGY_DECLARE(name)                                           \
     extern const struct dlock_strategy dlock_strategy_##name;
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,

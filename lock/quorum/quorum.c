@@ -587,7 +587,4 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
     return forced;
 }
 
-#define STRATEGIES(X) X(multi) X(redlock)
-
-STRATEGIES(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_quorum_strategies, STRATEGIES)
+DLOCK_STRATEGIES(dlock_quorum_strategies, quorum)

@@ -87,7 +87,4 @@ const struct dlock_strategy dlock_strategy_sql_table = {
     .inspect = inspect,
 };
 
-#define STRATEGIES(X) X(sql_table) X(sql_row)
-
-STRATEGIES(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)
+DLOCK_STRATEGIES(dlock_sql_strategies, sql)

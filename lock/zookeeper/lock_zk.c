@@ -76,7 +76,4 @@ const struct dlock_strategy dlock_strategy_zk = {
     DLOCK_ZK_FUNCTIONS,
 };
 
-#define STRATEGIES(X) X(zk) X(zk_fair)
-
-STRATEGIES(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_zk_strategies, STRATEGIES)
+DLOCK_STRATEGIES(dlock_zk_strategies, zk)
