@@ -1,6 +1,8 @@
 /*
  * Names, their last answers, and the threads that ask for new ones. One mutex guards
- * all of it: it is held for moments, never while a name is being looked up.
+ * all of it: it is held for moments, never while a name is being looked up. The threads are
+ * this file's own, because getaddrinfo_a() does not survive fork(2): in a child its queue
+ * believes in helper threads that are gone, and lookups never end.
  */
 #include "lock/dial/lookup.h"
 
