@@ -62,6 +62,7 @@ struct dispatcher {
 
 static void answer(struct dispatcher *d, struct order *order)
 {
+    /* The timer must go before order_end(), since done() may free the order. */
     timers_cancel(&d->limits, &order->limit);
     order_end(order, d->queues.now_us);
 }
@@ -77,9 +78,13 @@ static void wait_unlocked(struct dispatcher *d, struct order *order,
 static void refuse(struct dispatcher *d, struct order *order,
                    enum order_outcome outcome, const char *why)
 {
+    /* A key is looked up once. At the end it is not: stop_all() empties the
+     * list in which the order would wait. */
     bool look_up =
         order->record.key[0] != '\0' && !order->is_fallback && !d->stopping;
 
+    /* The flag is set before the text is made: what is written now is told if
+     * the look finds no order. */
     order->is_fallback |= look_up;
     order_not_now(order, outcome, why);
     if (look_up)
@@ -97,6 +102,7 @@ static uint64_t limit_us(const struct dispatcher *d, const struct order *order)
 {
     const struct config *config = d->app->config;
     uint64_t ms = (uint64_t)config->lock_wait_ms;
+    /* The other half of the request's time is for the commit and the reply. */
     uint64_t most = (uint64_t)config->request_deadline_ms / 2;
 
     if (ms < LIMIT_MS_MIN)
@@ -122,6 +128,8 @@ static void choose(struct dispatcher *d, struct order *order, bool again)
 {
     struct store_order *record = &order->record;
 
+    /* Before a product with several segments was met, the hints know of none: a
+     * look would be a mutex for nothing. */
     record->segment =
         d->has_segments
             ? hints_choose(d->app->hints, record->product_id, record->quantity)
@@ -133,12 +141,16 @@ static void take_in(struct dispatcher *d)
 {
     struct order *order = NULL, *next;
 
+    /* The look is cheap where nothing has come: an exchange would take the
+     * cache line from the threads that push. */
     if (atomic_load_explicit(&d->inbox, memory_order_relaxed))
         order = order_list_reversed(atomic_exchange(&d->inbox, NULL));
     for (; order; order = next) {
         next = order->next;
         if (d->stopping)
             refuse_at_the_end(d, order);
+        /* An order that is sure to hear "sold out" must not take a lock for it:
+         * after a sale there are thousands. */
         else if (store_knows_sold_out(d->app->store, order->record.product_id,
                                       order->record.quantity))
             wait_unlocked(d, order, limit_us(d, order));
@@ -169,6 +181,9 @@ static void expire(struct dispatcher *d, struct order *order)
         answer(d, order);
         return;
     }
+    /* The reason, the first that holds: the lock server; the store, which has
+     * the queue's batch, or could take it, or is asked before the lock; too
+     * many queues before this one. Else the lock is another's. */
     if (locks_are_away(d->locks)) {
         outcome = ORDER_LOCK_UNREACHABLE;
         why = "the lock server did not answer the last orders";
@@ -183,6 +198,7 @@ static void expire(struct dispatcher *d, struct order *order)
         why = "waited too long in the queue";
     }
     refuse(d, order, outcome, why);
+    /* The queue may be empty now, and its lock of no use. */
     locks_update(d->locks, queue);
 }
 
@@ -195,6 +211,7 @@ static void refuse_before(void *owner, struct queue *queue, uint64_t before_us,
 
     for (; order; order = next) {
         next = TAILQ_NEXT(order, place);
+        /* An order that came later has not been tried for yet. */
         if (order->submitted_us >= before_us)
             continue;
         queue_remove(order);
@@ -214,9 +231,12 @@ static void stop_all(struct dispatcher *d)
 
     if (!d->stopping) {
         d->stopping = true;
+        /* The hints and the locks hear of the end first: locks_update(), which
+         * follows each refusal, must give the lock back then, and not keep it. */
         hints_stop(d->app->hints);
         locks_stop(d->locks);
     }
+    /* Each order that waits, in whatever queue, has a timer: so these are all. */
     while ((timer = timers_pop(&d->limits, UINT64_MAX))) {
         order = CONTAINER_OF(timer, struct order, limit);
         queue = order->queue;
@@ -235,12 +255,15 @@ static bool attend(void *ctx, uint64_t *due_us)
     struct timer *timer;
 
     atomic_fetch_add_explicit(&d->beats, 1, memory_order_relaxed);
+    /* The workers have the orders; only the beat comes from here. */
     if (!d->is_batched)
         return false;
     d->queues.now_us = clock_us();
     take_in(d);
     while ((timer = timers_pop(&d->limits, d->queues.now_us)))
         expire(d, CONTAINER_OF(timer, struct order, limit));
+    /* The end comes after take_in(), so that it refuses what has just come in,
+     * and before locks_attend(), so that no lock is taken for that. */
     if (atomic_load(&d->intake.closed))
         stop_all(d);
     *due_us = locks_attend(d->locks);
@@ -259,6 +282,8 @@ static bool attend(void *ctx, uint64_t *due_us)
 static size_t fill_lot(struct dispatcher *d, struct store_lot *lot,
                        struct queue *queue, size_t n, size_t used)
 {
+    /* From here to settle() the store decides: an order that is being written
+     * cannot be refused for being late. So the timers go. */
     queue->batch = queue_pop(queue, n < LOT_MAX ? n : LOT_MAX);
     *lot = (struct store_lot){.orders = &d->batch[used], .owner = queue};
     for (struct order *order = queue->batch; order; order = order->next) {
@@ -277,6 +302,7 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
     struct queue *queue;
 
     d->queues.now_us = clock_us();
+    /* The orders that came since attend() still get into this transaction. */
     take_in(d);
     if (d->unlocked.waiting > 0) {
         used = fill_lot(d, &lots[n], &d->unlocked, SIZE_MAX, 0);
@@ -284,13 +310,18 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
     }
     while (n < n_max && used + LOT_MAX <= BATCH_MAX &&
            (queue = TAILQ_FIRST(&d->queues.ready))) {
+        /* locks_leave() takes the queue off the list of those ready, so that
+         * the loop ends. */
         if (!locks_is_good(queue)) {
             locks_leave(d->locks, queue);
             continue;
         }
         used += fill_lot(d, &lots[n], queue, queue->quota, used);
+        /* SIZE_MAX is no number but "without a quota". */
         queue->quota -= queue->quota == SIZE_MAX ? 0 : lots[n].n;
         lots[n++].fence = &queue->fence;
+        /* The queue has a batch now, and is not ready: else it would be found
+         * again. */
         queue_update(&d->queues, queue);
     }
     d->queues.at_store_us = n > 0 ? d->queues.now_us : 0;
@@ -308,11 +339,15 @@ static void settle(struct dispatcher *d, const struct store_lot *lot,
         lot->status == STORE_OK &&
         (record->status == STORE_SHORT || record->status == STORE_NEEDS_LOCK);
 
+    /* No order has its key, and it could be sold now; but it was refused
+     * before, with a text that is still true. */
     if (goes_on && order->is_fallback) {
         answer(d, order);
     } else if (goes_on && record->status == STORE_NEEDS_LOCK) {
         choose(d, order, true);
     } else if (goes_on) {
+        /* The order asks the segment that the store has named. After a few that
+         * were short it gathers: the store moves units into its segment. */
         record->gather = ++order->probes >= ORDER_PROBES_MAX;
         record->segment = record->richest;
         hints_uneven(d->app->hints, record->product_id, d->queues.now_us);
@@ -336,17 +371,22 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
     struct queue *queue = lot->owner;
     struct order *order = queue->batch, *next;
 
+    /* The batch is over before its orders are settled: enqueue() and
+     * locks_update() go by it. */
     queue->batch = NULL;
     metrics_observe(d->app->metrics, METRICS_BATCH, lot->n);
     if (lot->unlocked) {
         metrics_count(d->app->metrics, METRICS_CHECKS, lot->n);
         metrics_count(d->app->metrics, METRICS_WRONG, lot->wrongly_known);
     } else {
+        /* The orders of a lot are of one product, so the first speaks for all. */
         d->has_segments |= order->record.segments > 1;
         if (d->has_segments)
             hints_note(d->app->hints, queue->id.product_id,
                        order->record.segments, queue->id.segment, lot->left);
         queue->has_placed = true;
+        /* The lock must be left before the orders go on, or they would be
+         * placed under the same stale token. */
         if (lot->status == STORE_STALE_FENCE)
             locks_leave(d->locks, queue);
     }
@@ -386,6 +426,9 @@ void dispatcher_submit(struct dispatcher *d, struct order *list)
         one_by_one_submit(&d->intake, last);
     if (!last || !d->is_batched)
         return;
+    /* A stack has its newest on top: the first order of the list becomes
+     * `last`, and is linked to what lies there. A failed exchange has loaded
+     * the new top into last->next. */
     list = order_list_reversed(last);
     last->next = atomic_load(&d->inbox);
     while (!atomic_compare_exchange_weak(&d->inbox, &last->next, list))
@@ -445,23 +488,31 @@ struct dispatcher *dispatcher_open(const struct app *app)
         dispatcher_close(d);
         return NULL;
     }
+    /* All must be in place before the source is attached: attend() is called at
+     * once, on the committer's thread. */
     d->is_batched = app->config->orders == ORDERS_BATCHED;
     store_source_attach(app->store, &source);
     return d;
 }
 
-/* Orders that are handed in while this happens find the intake closed; or they
- * have passed it, and are waited for. */
+/* Orders that were counted before the intake closes are waited for. Nobody may hand
+ * more in meanwhile, which http_quiesce() sees to: one that has looked at `closed` and
+ * is not counted yet would be missed. */
 void dispatcher_stop(struct dispatcher *d)
 {
     if (atomic_exchange(&d->intake.closed, true))
         return;
+    /* The intake is closed before the waits end: what they wake must find that
+     * nothing is taken any more. */
     dlock_end_waits(d->app->locks); /* whatever --lock-wait-ms says */
     if (d->is_batched) {
         store_source_wake(d->app->store);
+        /* A signal may end the wait. More posts than one do no harm. */
         while (sem_wait(&d->idle) != 0)
             continue;
     }
+    /* After the detach no call uses D. The workers end last: until the locks
+     * are back their tasks are needed. */
     store_source_detach(d->app->store);
     tasks_stop(d->app->workers);
 }
@@ -471,6 +522,7 @@ void dispatcher_close(struct dispatcher *d)
     if (!d)
         return;
     dispatcher_stop(d);
+    /* The queues stand in lists of the locks, and so go first. */
     queues_release(&d->queues);
     locks_close(d->locks);
     sem_destroy(&d->idle);

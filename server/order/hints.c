@@ -111,6 +111,8 @@ static void forget_all(struct hints *hints)
 void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
                  bool by_others)
 {
+    /* The mutex is not needed: in batches only the committer's thread uses the
+     * table, and order by order nobody comes here. */
     struct hint_product *product = find(hints, product_id);
 
     if (product && segment < product->n)
@@ -126,6 +128,8 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     pthread_mutex_lock(&hints->table);
     product = find(hints, product_id);
     if (!product && segments > 1) {
+        /* All are forgotten rather than the oldest, which would have to be
+         * found: a hint that is missing costs one probe. */
         if (HASH_COUNT(hints->products) >= PRODUCTS_MAX)
             forget_all(hints);
         product = calloc(1, sizeof(*product));
@@ -135,6 +139,8 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
             HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
         }
     }
+    /* Segments that came back after they were retired begin as unknown: what
+     * they had before is old. */
     for (; product && product->n < segments; product->n++)
         product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
     if (product && segments > 0)
@@ -143,6 +149,8 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
         at = &product->segments[segment];
         at->left = left;
         at->is_dirty = true;
+        /* A product that stands in the list must not be put into it again, or
+         * the list would become a circle. */
         if (!product->is_dirty) {
             product->next_dirty = hints->dirty;
             hints->dirty = product;
@@ -185,6 +193,8 @@ static int64_t choose(struct hints *hints, struct hint_product *product,
     uint64_t weights[STORE_SEGMENTS_MAX], sum, dice;
     int64_t at = 0;
 
+    /* A segment is chosen as often as it has units, so that all of them run dry
+     * together, and few orders probe in vain. */
     sum = weigh(product, quantity, false, weights);
     if (sum == 0)
         sum = weigh(product, quantity, true, weights);
@@ -194,9 +204,13 @@ static int64_t choose(struct hints *hints, struct hint_product *product,
                 at = i;
         return at;
     }
+    /* The product of the two may be rounded up to the sum itself: the last
+     * segment is taken then, and the loop stays inside. */
     dice = (uint64_t)(erand48(hints->random) * (double)sum);
     for (; at < product->n - 1 && dice >= weights[at]; at++)
         dice -= weights[at];
+    /* The units are taken off now, since the store tells what is left only
+     * after the batch: else all of its orders would choose the same. */
     if (product->segments[at].left != HINT_UNKNOWN)
         product->segments[at].left -= quantity;
     return at;
@@ -220,12 +234,16 @@ static void evened_out(struct store_write *write)
     struct hint_product *product = write->owner;
     struct hints *hints = product->hints;
 
+    /* From here on the product may be forgotten again, and hints_are_idle() may
+     * say yes, which the end of the service waits for: hence the wake. */
     product->evens_out = false;
     hints->evening_out--;
     store_source_wake(hints->app->store);
     if (write->status != STORE_OK || !product->even_out.moved)
         return;
     metrics_count(hints->app->metrics, METRICS_REBALANCES, 1);
+    /* Units were moved, nobody here knows between which segments: all are
+     * unknown until the store or Redis has told. */
     for (int64_t i = 0; i < product->n; i++) {
         product->segments[i].left = HINT_UNKNOWN;
         product->segments[i].is_dirty = false;
@@ -236,6 +254,8 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
 {
     struct hint_product *product = find(hints, product_id);
 
+    /* The write is part of the product, and the store's until it is done: there
+     * is one at a time. */
     if (!product || product->evens_out || hints->stopping ||
         now_us < product->even_out_us)
         return;
@@ -301,7 +321,11 @@ static bool ask_redis(struct hints *hints, struct hint asked[], size_t n,
             snprintf(list[i].text, sizeof(list[i].text), "%" PRId64,
                      asked[i].units);
     }
+    /* The mutex is held for the round trip: the connection does one thing at a
+     * time, and hints_publish() calls from other threads. */
     pthread_mutex_lock(&hints->mutex);
+    /* In the pause after a failure nothing is asked, so that no worker and no
+     * reader waits for a dead server's timeout each time. */
     if (clock_ms() >= hints->again_ms) {
         status = is_write ? values_set(hints->redis, list, n, &error)
                           : values_get(hints->redis, list, n, &error);
@@ -346,6 +370,8 @@ static size_t gather_dirty(struct hints *hints)
             hints->list[n++] =
                 (struct hint){product->id, i, product->segments[i].left};
         }
+        /* The list of one task is full: the product stays in the list of those
+         * dirty, with what was not written. */
         if (n == TASK_HINTS)
             break;
         product->is_dirty = false;
@@ -369,6 +395,8 @@ static size_t gather_old(struct hints *hints, uint64_t now_us)
     }
     if (!oldest || oldest->n > TASK_HINTS || oldest->read_us + READ_US > now_us)
         return 0;
+    /* The time of the try counts, not that of the answer: a server that is away
+     * is not asked in each turn. */
     oldest->read_us = now_us;
     for (int64_t i = 0; i < oldest->n; i++)
         hints->list[i] = (struct hint){oldest->id, i, HINT_UNKNOWN};
@@ -408,6 +436,8 @@ bool hints_publish(struct hints *hints, int64_t product_id,
 {
     struct hint list[STORE_SEGMENTS_MAX];
 
+    /* The table is left alone: this is a reader's thread, and what it writes
+     * comes straight from the database. */
     for (size_t i = 0; i < segments->n; i++)
         list[i] = (struct hint){product_id, segments->at[i].segment,
                                 segments->at[i].stock};

@@ -28,6 +28,8 @@ unsigned lock_wait_ms(const struct app *app)
     uint64_t most = (uint64_t)app->config->lock_wait_ms;
     uint64_t command = config_rules_command_timeout_ms(app->config);
 
+    /* The last command may begin as the wait ends, and then needs all of its
+     * own timeout: the customer must hear within --lock-wait-ms also then. */
     return (unsigned)(most > command ? most - command : 0);
 }
 
@@ -65,11 +67,15 @@ static bool is_left_behind(struct lock_task *task, struct worker *worker)
     struct dlock_holder holder;
     uint64_t id;
 
+    /* Without a token a holder that lives after all would write beside the next
+     * one, so that only a fenced lock may be taken from its holder. */
     if (!worker->app->config->shared ||
         !(capabilities(worker->app) & DLOCK_CAP_FENCED) ||
         dlock_inspect(worker->session, task->name, &holder, NULL) != DLOCK_OK ||
         !holder.held)
         return false;
+    /* The look at one's own id comes first: one never hears of oneself, and
+     * would be taken for dead. */
     id = lock_instance_id(holder.owner);
     if (id == lock_instance_id(dlock_session_owner(worker->session)) ||
         !store_is_gone(worker->app->store, id))
@@ -98,14 +104,21 @@ static bool look(struct lock_task *task, struct worker *worker,
         .lease_ms = (unsigned)config->lock_lease_ms,
         .max_hold_ms = (unsigned)config->lock_max_hold_ms,
     };
+    /* An order that runs out of time in this look must not be told that the
+     * lock was busy: see expire() in dispatcher.c. */
     atomic_store(&task->at_store, true);
     task->store_status = store_fence_floor(worker->reader, task->product_id,
                                            task->name, &floor, &error);
     atomic_store(&task->at_store, false);
+    /* The floor is what the database has seen of this lock. A server that
+     * counts its tokens anew must begin above it, or each write would be
+     * refused as stale. */
     if (capabilities(worker->app) & DLOCK_CAP_FENCED)
         terms->fence_floor = floor;
     if (task->store_status == STORE_OK)
         return true;
+    /* The lock server was not asked. No status of a lock says that; of them all
+     * this one has callers give up. */
     task->status = DLOCK_UNREACHABLE;
     if (task->store_status != STORE_NO_PRODUCT)
         health_heard_status(worker->app->health, HEALTH_READER,
@@ -130,6 +143,8 @@ static void end(struct lock_task *task, const struct app *app,
     } else {
         metrics_observe(app->metrics, METRICS_LOCK_HOLD,
                         task->begun_us - task->granted_us);
+        /* The lease ended under the holder: others may have been inside
+         * meanwhile. The metric counts it, since the orders hear nothing of it. */
         if (status == DLOCK_LOST)
             metrics_count(app->metrics, METRICS_LOCKS_LOST, 1);
     }
@@ -153,6 +168,7 @@ enum order_outcome lock_task_outcome(const struct lock_task *task,
         return ORDER_NO_PRODUCT;
     if (task->store_status != STORE_OK)
         return ORDER_STORE_UNAVAILABLE;
+    /* The lock server's own text is for the log only: it may name hosts. */
     *why = dlock_status_text(task->status);
     /* LOST: the lock was free, and the answer came too late. */
     return task->status == DLOCK_BUSY || task->status == DLOCK_TIMEOUT ||
@@ -177,6 +193,8 @@ void lock_task_run(struct lock_task *task, struct worker *worker)
             return;
         status = dlock_acquire(task->session, task->name, &terms, &task->grant,
                                &error);
+        /* The wait is over before a dead holder is looked for, as most holders
+         * live; the second call finds the lock free. */
         if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) &&
             is_left_behind(task, worker))
             status = dlock_acquire(task->session, task->name, &terms,
@@ -191,6 +209,8 @@ void lock_task_run(struct lock_task *task, struct worker *worker)
 static void post(struct lock_task *task)
 {
     struct lock_inbox *inbox = task->inbox;
+    /* The store is read before the push: afterwards the committer's thread may
+     * free the task, and the inbox with it. */
     struct store *store = inbox->app->store;
 
     task->next = atomic_load(&inbox->first);
@@ -207,6 +227,7 @@ static void ended(void *ctx, struct dlock_session *session,
     struct lock_task *task = ctx;
 
     (void)session;
+    /* The grant is the library's, and only lent until this returns. */
     if (grant)
         task->grant = *grant;
     end(task, task->inbox->app, status, error);
@@ -228,8 +249,12 @@ static void take(struct task *base, struct worker *worker)
         post(task);
         return;
     }
+    /* A first try does not look for a dead holder: that would be one more round
+     * trip for each lock that is free. */
     if (task->wait_ms > 0)
         (void)is_left_behind(task, worker);
+    /* Once begun, the task may have ended before the call returns: it must not
+     * be touched after a DLOCK_OK. */
     status = dlock_acquire_async(task->session, task->name, &terms, ended, task,
                                  &error);
     if (status != DLOCK_OK)
@@ -247,6 +272,8 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
         tasks_submit(inbox->app->workers, &task->task);
         return;
     }
+    /* A lock is given back without a worker: nothing has to be looked up, and
+     * the workers may all be waiting. */
     begin(task);
     status =
         dlock_release_async(task->session, &task->grant, ended, task, &error);

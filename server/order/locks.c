@@ -13,10 +13,10 @@
 #include "server/base/log.h"
 #include "server/order/hints.h"
 
-#define FORGET_US     2000000 /* a queue without orders, and how busy it was */
-#define GIVE_RETRY_US 100000  /* a lock that could not be given back */
-#define GIVE_US_MAX   10000000
-#define STEP_BACK_US  5000
+#define FORGET_US     2000000  /* a queue without orders, and how busy it was */
+#define GIVE_RETRY_US 100000   /* a lock that could not be given back */
+#define GIVE_US_MAX   10000000 /* of tries: then the lock is left to its lease */
+#define STEP_BACK_US  5000 /* in which an instance that waits can come first */
 #define STUCK_US      1000000 /* a store that does not go on */
 
 /* Under way at once, of each kind, because one that gets no answer must not keep others. */
@@ -74,7 +74,7 @@ static struct lock_session *session_open(struct locks *locks)
 {
     struct lock_session *session;
 
-    if (locks->sessions_n == CONFIG_SESSIONS_MAX ||
+    if (locks->sessions_n == CONFIG_SESSIONS_MAX || /* config_rules_fit() */
         !(session = calloc(1, sizeof(*session))))
         return NULL;
     if (dlock_session_open(locks->app->locks, &session->dlock, NULL) !=
@@ -151,10 +151,10 @@ static void look_later(struct locks *locks)
                    locks->queues->now_us + LOOK_EVERY_US);
 }
 
-/* Nobody has the lock here any more; or nobody got it. */
+/* The lock is not ours any more, or was not had. */
 static void to_free(struct locks *locks, struct queue *queue)
 {
-    if (queue->waiting > 0 && !queue->batch) {
+    if (queue->waiting > 0 && !queue->batch) { /* done() comes here again */
         timers_cancel(&locks->timers, &queue->timer);
         queue->state = QUEUE_WANTED;
         queue_list_put(queue, &locks->wanted);
@@ -246,7 +246,7 @@ void locks_update(struct locks *locks, struct queue *queue)
         }
         queue_update(locks->queues, queue);
         break;
-    case QUEUE_TAKING:
+    case QUEUE_TAKING: /* the task that is under way has the queue */
     case QUEUE_GIVING:
         break;
     }
@@ -268,13 +268,13 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     /* To the millisecond: a wait of 0 is none. */
     uint64_t now_us = locks->queues->now_us + 1000;
 
-    if (lock->store_status == STORE_OK)
+    if (lock->store_status == STORE_OK) /* else its server was not asked */
         locks->is_away = health_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
         to_held(locks, queue);
     } else if (outcome == ORDER_LOCK_TIMEOUT) {
         queue->state = QUEUE_BUSY;
-        queue->session = NULL;
+        queue->session = NULL; /* it has nothing of this lock: any may wait */
         tell_hints(locks, queue, true);
         queue_list_put(queue, &locks->busy);
         locks->refuse(locks->owner, queue,
@@ -286,7 +286,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
                       no_product ? UINT64_MAX : lock->begun_us, outcome, why);
         to_free(locks, queue);
         if (no_product && queue->state == QUEUE_FREE) /* forgotten at once */
-            timers_set(&locks->timers, &queue->timer, 0);
+            timers_set(&locks->timers, &queue->timer, 0); /* no end of these */
     }
     session_settle(locks, session);
 }
@@ -428,7 +428,7 @@ static void look_run(struct task *task, struct worker *worker)
     store_source_wake(store);
 }
 
-/* Begins a look at the first that are held, and moves them to the end. */
+/* The list turns: those whose look is the oldest come first, and each has its turn. */
 static void look_at_held(struct locks *locks)
 {
     uint64_t now_us = locks->queues->now_us;
@@ -479,7 +479,7 @@ static void hear_looks(struct locks *locks)
 
 /* ---- from outside --------------------------------------------------------- */
 
-/* A queue's time has come. */
+/* The queue's timer has fired: what it was set for, its state says. */
 static void look_at(struct locks *locks, struct queue *queue)
 {
     if (queue->state == QUEUE_FREE) {

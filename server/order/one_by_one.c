@@ -52,6 +52,8 @@ static enum store_status decide_naive(struct worker *worker,
     enum store_status status = STORE_OK;
     int64_t stock = 0;
 
+    /* The stamp comes before the read: from then on an older holder's write is
+     * refused, so that what is read here stays true. */
     if (fence->token && !fence->late)
         status = store_stamp(store, fence, error);
     if (status == STORE_OK)
@@ -87,6 +89,8 @@ static void decide(struct worker *worker, struct order *order,
         metrics_observe(worker->app->metrics, METRICS_COMMIT,
                         clock_us() - begin_us);
     }
+    /* The order has its own status only if the transaction was committed: after
+     * a failure it has the transaction's. */
     if (status != STORE_OK)
         record->status = status;
     order_set_decided(order, status, &error);
@@ -121,6 +125,8 @@ static void look_up_key(struct worker *worker, struct order *order)
         store_order_by_key(worker->reader, record->key, &found, NULL) !=
             STORE_OK)
         return;
+    /* The same as the store's own check: a key names one request, and another
+     * one under it must not get its order. */
     if (found.product_id != record->product_id ||
         found.user_id != record->user_id ||
         found.quantity != record->quantity) {
@@ -137,6 +143,8 @@ static void look_up_key(struct worker *worker, struct order *order)
 static bool take_lock(struct worker *worker, struct order *order,
                       struct lock_task *lock)
 {
+    /* The time in the pool's queue, and that of earlier rounds, counts: the
+     * customer hears within --lock-wait-ms. */
     uint64_t waited_ms = (clock_us() - order->submitted_us) / 1000;
     uint64_t wait_ms = lock_wait_ms(worker->app);
     enum order_outcome outcome;
@@ -170,6 +178,8 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
     uint64_t until_us = clock_us() + GIVE_MS_MAX * UINT64_C(1000);
     struct dlock_session *fresh;
 
+    /* The release must go on for some time: as long as the lock stands on the
+     * server, the product is blocked for all. */
     lock->kind = LOCK_GIVE;
     do {
         lock_task_run(lock, worker);
@@ -178,6 +188,8 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
     } while (clock_us() < until_us && pause_ms(worker, GIVE_RETRY_MS));
     log_warn("release", "error=\"the lock server is away: what is held ends "
                         "with its lease\"");
+    /* The new session is opened first: if that fails, the old one is better
+     * than none. */
     if (dlock_session_open(worker->app->locks, &fresh, NULL) != DLOCK_OK)
         return;
     dlock_session_close(worker->session);
@@ -221,9 +233,13 @@ void one_by_one_run(struct task *task, struct worker *worker)
         config->deduct == DEDUCT_NAIVE
             ? 0
             : hints_choose(hints, record->product_id, record->quantity);
+    /* A loop that ends with `again` has not had the lock: take_lock() has set
+     * the outcome then. */
     while (again && take_lock(worker, order, &lock)) {
         fence = lock_fence(app, &lock.grant);
         decide(worker, order, &fence);
+        /* The hints are told before the answer: after order_end() the order is
+         * its owner's again, and maybe freed. */
         if (record->segments > 1)
             hints_note(hints, record->product_id, record->segments,
                        record->segment, -1);
@@ -241,6 +257,8 @@ void one_by_one_submit(struct intake *intake, struct order *list)
     struct order *next;
 
     for (; list; list = next) {
+        /* `next` is read first: a worker may have answered the order before the
+         * call returns. */
         next = list->next;
         list->task = (struct task){.run = one_by_one_run, .owner = list};
         tasks_submit(intake->app->workers, &list->task);

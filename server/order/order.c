@@ -31,6 +31,8 @@ enum order_outcome order_outcome_of(enum store_status status)
 
     if (status == STORE_OK)
         return ORDER_PLACED;
+    /* A status without a row reads as 0, which is ORDER_PLACED: a failure must
+     * never become a yes. */
     return outcomes[status] ? outcomes[status] : ORDER_STORE_UNAVAILABLE;
 }
 
@@ -46,11 +48,15 @@ void order_set_outcome(struct order *order, enum order_outcome outcome,
 void order_not_now(struct order *order, enum order_outcome outcome,
                    const char *why)
 {
+    /* The tail is a promise. This try has ordered nothing, but an earlier one
+     * with the same key may have; is_fallback says that the key is looked up,
+     * and that the text is only told if no order has it. */
     const char *tail = order->record.key[0] != '\0' && !order->is_fallback
                            ? "; an earlier try with this key may have ordered"
                            : "; nothing was ordered";
 
     order->outcome = outcome;
+    /* WHY is cut at 140 bytes, because the tail must fit behind it whole. */
     snprintf(order->detail, sizeof(order->detail), "%.140s%s", why, tail);
 }
 
@@ -62,12 +68,17 @@ void order_set_decided(struct order *order, enum store_status status,
 
     if (outcome == ORDER_PLACED && order->record.replayed)
         outcome = ORDER_REPLAYED;
+    /* The answer to the COMMIT was lost: neither a yes nor "nothing was
+     * ordered" would be true, so the text must say how the customer can find
+     * out. */
     if (status == STORE_UNKNOWN) {
         snprintf(text, sizeof(text),
                  "%.120s; it may have been ordered: look for it by its key",
                  error->text);
         order_set_outcome(order, outcome, text);
     } else if (outcome >= ORDER_LOCK_TIMEOUT) {
+        /* The outcomes from ORDER_LOCK_TIMEOUT on are a "not now": see
+         * order_outcomes.txt. */
         order_not_now(order, outcome, error->text);
     } else {
         order_set_outcome(order, outcome,
@@ -91,6 +102,8 @@ struct order *order_list_reversed(struct order *list)
 
 /* ---- from its beginning to its end ------------------------------------------ */
 
+/* The order was not counted, so that it must not go through order_end(). The
+ * health is not told either: to be busy, or to end, is no outage. */
 static void refuse_at_once(const struct intake *intake, struct order *order,
                            enum order_outcome outcome, const char *why)
 {
@@ -106,6 +119,7 @@ struct order *order_begin(struct intake *intake, struct order *list)
     uint64_t now_us = clock_us();
 
     for (; list; list = next) {
+        /* `next` is read first: done() may free the order. */
         next = list->next;
         list->intake = intake;
         list->submitted_us = now_us;
@@ -113,6 +127,8 @@ struct order *order_begin(struct intake *intake, struct order *list)
             refuse_at_once(intake, list, ORDER_SHUTTING_DOWN,
                            "the service is shutting down");
         } else if (atomic_fetch_add(&intake->depth, 1) >= most) {
+            /* The depth is raised before it is compared: two threads that
+             * compared first would both take the last place. */
             atomic_fetch_sub(&intake->depth, 1);
             if (atomic_load(&intake->closed)) /* it waits for a depth of 0 */
                 store_source_wake(intake->app->store);
@@ -123,6 +139,8 @@ struct order *order_begin(struct intake *intake, struct order *list)
             last = &list->next;
         }
     }
+    /* A list that was cut by refusals must end at the last order that was
+     * taken. */
     *last = NULL;
     return taken;
 }
@@ -146,8 +164,11 @@ void order_end(struct order *order, uint64_t now_us)
     }
     metrics_order(metrics, order->outcome);
     metrics_observe(metrics, METRICS_ORDER, now_us - order->submitted_us);
+    /* Only an order of several segments can have probed one in vain. */
     if (order->record.segments > 1)
         metrics_observe(metrics, METRICS_PROBES, order->probes + 1);
+    /* The place is free before done() is called, because the customer may send
+     * the next order from there. Afterwards the order is no longer ours. */
     atomic_fetch_sub(&intake->depth, 1);
     order->done(order);
 }

@@ -37,6 +37,8 @@ void queues_release(struct queues *queues)
 struct queue *queue_find(struct queues *queues, int64_t product_id,
                          int64_t segment)
 {
+    /* The key is hashed and compared as bytes: struct queue_id must have no
+     * padding. */
     const struct queue_id id = {product_id, segment};
     struct queue *queue;
 
@@ -67,6 +69,8 @@ struct queue *queue_need(struct queues *queues, int64_t product_id,
 void queue_free(struct queues *queues, struct queue *queue)
 {
     assert(queue->state == QUEUE_FREE && !queue->waiting && !queue->batch);
+    /* The timer is not cancelled: the queue is freed when that has fired, or at
+     * the end, when nobody asks the timers any more. */
     queue_list_put(queue, NULL);
     HASH_DEL(queues->table, queue); /* NOLINT(*unix.Malloc): out before free */
     free(queue);
@@ -81,6 +85,8 @@ void queue_push(struct queue *queue, struct order *order, bool again)
 
     order->queue = queue;
     queue->waiting++;
+    /* An order that has waited before is older than all that wait, and says
+     * nothing of how often customers come: the gap stays as it is. */
     if (again) {
         TAILQ_INSERT_HEAD(&queue->orders, order, place);
         return;
@@ -93,6 +99,8 @@ void queue_push(struct queue *queue, struct order *order, bool again)
     else
         queue->gap_us =
             (queue->gap_us * GAP_WEIGHT_PAST + gap) / GAP_WEIGHT_ALL;
+    /* The time must not go back, or the next gap would be measured from an
+     * order that was older. */
     if (queue->pushed_us < now_us)
         queue->pushed_us = now_us;
 }
@@ -124,6 +132,7 @@ void queue_list_put(struct queue *queue, struct queue_list *list)
 {
     if (queue->list == list)
         return;
+    /* The list must be left first, because `place` links into one at a time. */
     if (queue->list)
         TAILQ_REMOVE(queue->list, queue, place);
     if (list)
@@ -133,12 +142,16 @@ void queue_list_put(struct queue *queue, struct queue_list *list)
 
 void queue_update(struct queues *queues, struct queue *queue)
 {
+    /* A queue with a batch is not ready: `batch` is one list, and take() would
+     * find the same queue again in the same transaction. One that leaves gets
+     * no more orders, or its lock would never be given back. */
     bool is_ready = queue->state == QUEUE_HELD && queue->waiting > 0 &&
                     queue->quota > 0 && !queue->is_thinking && !queue->batch &&
                     !queue->leaves;
 
     if (is_ready)
         queue_list_put(queue, &queues->ready);
+    /* Any other list is one of locks.c, in which the queue waits for its task. */
     else if (queue->list == &queues->ready)
         queue_list_put(queue, NULL);
 }
@@ -147,6 +160,7 @@ uint64_t queue_keep_until_us(const struct queue *queue, size_t queues_n)
 {
     const struct terms *terms = queues_n < KEEP_MANY ? &FEW : &EACH_OF_MANY;
     uint64_t held_until = queue->held_us + terms->held_us_max;
+    /* A gap that is not known makes this wrap; then it is not used. */
     uint64_t idle_us = queue->gap_us * KEEP_GAPS;
 
     if (queue->waiting > 0)
