@@ -40,11 +40,14 @@ bool backoff_wait(struct backoff *backoff)
     if (now_us >= backoff->until_us ||
         (backoff->hurry && atomic_load(backoff->hurry)))
         return false;
+    /* The longest pause doubles from 0.2 ms, because most commits are over
+     * soon. */
     if (backoff->tries < 4)
         wait_us = BACKOFF_US_MIN * 2u << backoff->tries;
     backoff->tries++;
     wait_us = BACKOFF_US_MIN + (unsigned)rand_r(&backoff->random) %
                                    (wait_us - BACKOFF_US_MIN + 1);
+    /* The last pause ends with the time: its caller still looks once more. */
     if (wait_us > backoff->until_us - now_us)
         wait_us = backoff->until_us - now_us;
     pause.tv_nsec = (long)(wait_us * 1000);

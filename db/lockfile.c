@@ -70,6 +70,8 @@ static enum store_status take(struct lockfile *file, bool shared,
         return failure_set(error, status, "cannot open %s: %s", file->own.path,
                            strerror(errno));
     }
+    /* The setup is waited for, because another process will soon be through
+     * with its own. The use is not: it lasts as long as that process. */
     backoff_begin(&backoff, busy_ms);
     while (!byte_lock(file->fd, F_OFD_SETLK, F_WRLCK, SETUP_BYTE)) {
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
@@ -152,6 +154,8 @@ uint64_t lockfile_generation(const struct lockfile *file)
 {
     uint64_t number = 0;
 
+    /* The number is read first, and the name is looked at then: a file that was
+     * replaced in between is noticed. */
     if (!file ||
         pread(file->fd, &number, sizeof(number), 0) !=
             (ssize_t)sizeof(number) ||
@@ -181,5 +185,7 @@ bool lockfile_announce(const struct lockfile *file, uint64_t id)
 
 bool lockfile_is_gone(const struct lockfile *file, uint64_t id)
 {
+    /* The byte could be locked: nobody has it, and the kernel drops it only
+     * with its process. */
     return file && byte_lock(file->fd, F_OFD_GETLK, F_WRLCK, PROCESS_BYTE(id));
 }

@@ -40,6 +40,8 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                             quantity >= atomic_load(&note->quantity)))
         return;
     atomic_fetch_add(&note->version, 1);
+    /* The version is odd from here on: a reader that comes now takes the halves
+     * for nothing. */
     atomic_store(&note->generation, generation);
     atomic_store(&note->product_id, product_id);
     atomic_store(&note->quantity, quantity);
@@ -52,6 +54,8 @@ uint64_t soldout_knows(const struct soldout *soldout, int64_t product_id,
                        int64_t quantity)
 {
     const struct soldout_note *note = &soldout->notes[slot_of(product_id)];
+    /* The version is read before the numbers and again behind them: the same
+     * one, and even, says that nobody has written in between. */
     uint64_t version = atomic_load(&note->version);
     uint64_t generation = atomic_load(&note->generation);
     bool refused = generation != 0 &&

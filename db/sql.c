@@ -13,6 +13,8 @@ const struct sql_engine *sql_engine_of(const char *url,
     const struct sql_engine *const engines[] = {&sqlite_engine, &mysql_engine};
 
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+        /* An engine that was left out of the build is a weak symbol, at no
+         * address. */
         if (engines[i] &&
             !strncmp(url, engines[i]->scheme, strlen(engines[i]->scheme)))
             return engines[i];
@@ -35,6 +37,8 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
         return failure_set(error, STORE_IO, "out of memory");
     opened->engine = engine;
     opened->options = *options;
+    /* The query `none` stands for all that is asked after a failure: it only
+     * leads back to the connection that has failed. */
     opened->none.db = opened;
     if (engine->open(opened) == STORE_OK && !options->writes)
         schema_inspect(opened, &version);
@@ -50,6 +54,7 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
         *db = opened;
         return STORE_OK;
     }
+    /* The text is copied before the close frees it. */
     failure_text(error, "%s", opened->error.text);
     status = opened->status;
     sql_close(opened);
@@ -75,12 +80,18 @@ struct sql_query *sql_query_ints(struct sql *db, const char *text,
 {
     struct sql_query *query = db->queries;
 
+    /* A caller that looks how many rows have changed must not see the number of
+     * the statement before. */
     db->changed = 0;
     if (db->status != STORE_OK)
         return &db->none;
+    /* The address of the literal is its name: comparing texts would cost each
+     * statement more. */
     while (query < db->queries + db->queries_n && query->text != text)
         query++;
     if (query == db->queries + db->queries_n) {
+        /* The table is as long as the program has texts. It overflows only if
+         * one is made anew each time, which is a mistake of ours. */
         assert(db->queries_n < SQL_QUERIES_MAX);
         db->queries_n++;
         *query = (struct sql_query){.db = db, .text = text};
@@ -136,6 +147,8 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     db->engine->inspect(db, &id, version, &tables);
     if (db->status != STORE_OK)
         return db->status;
+    /* An empty database is nobody's, and may become ours. One with tables, but
+     * without our mark, must not. */
     if (id == 0 && *version == 0 && tables == 0)
         return STORE_OK;
     if (id != SCHEMA_APPLICATION_ID)
@@ -165,6 +178,8 @@ enum store_status schema_bring_up(struct sql *db)
              version++)
             if (db->engine->scripts[version])
                 db->engine->script(db, db->engine->scripts[version]);
+        /* The version is written last: where each change of a table commits by
+         * itself, a process that dies in between runs the script again. */
         if (db->status == STORE_OK && version > from)
             db->engine->set_version(db, version);
         if (sql_commit(db) != STORE_OK)

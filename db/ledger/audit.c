@@ -192,6 +192,8 @@ store_audit(struct store_reader *reader,
     struct store_order order;
 
     *audit = (struct store_audit){0};
+    /* The sums take minutes on a large ledger, longer than any answer is waited
+     * for elsewhere. */
     db->patient = true;
     sql_begin_reading(db);
     judge_units(db, on_line, ctx, audit);
@@ -202,6 +204,8 @@ store_audit(struct store_reader *reader,
             audit->lost++;
             sql_clear(db);
         }
+    /* The transaction has only read: its end is to let go of the moment that it
+     * saw. */
     sql_rollback(db);
     db->patient = false;
     audit->balanced = db->status == STORE_OK;

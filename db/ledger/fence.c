@@ -31,6 +31,8 @@ enum store_status store_fence_floor(struct store_reader *reader,
     struct sql_query *query;
     int64_t last = -1;
 
+    /* The join tells two things in one round trip: no row, there is no such
+     * product; token 0, its lock was never announced. */
     query = sql_query(reader->db,
                       "SELECT IFNULL(token, 0) FROM products "
                       "LEFT JOIN fences ON fences.name = ?2 WHERE id = ?1",
@@ -84,12 +86,16 @@ enum store_status fence_stamp(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query;
 
+    /* A holder that keeps its lock stamps once, and is only looked up from then
+     * on. */
     if (fence_token(fence) == 0 || is_announced(db, fence))
         return db->status;
     query = sql_query(db, db->engine->words.announce, (int64_t)fence->token);
     sql_bind_text(query, 2, fence->name);
     sql_bind_text(query, 3, fence_owner(fence));
     sql_finish(query);
+    /* The word writes only a higher token: no row that changed is a later
+     * holder's. */
     return db->changed == 0 ? stale(db, fence) : db->status;
 }
 
@@ -97,6 +103,8 @@ enum store_status fence_check(struct sql *db, const struct store_fence *fence)
 {
     if (fence_token(fence) == 0)
         return db->status;
+    /* The wrong way of the lab: the token is announced by the write itself,
+     * after the read that it should have guarded. */
     if (fence->late)
         return fence_stamp(db, fence);
     return is_announced(db, fence) ? db->status : stale(db, fence);

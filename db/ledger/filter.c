@@ -30,6 +30,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
 uint64_t filter_key(const struct filter *filter, const char *key)
 {
     size_t left = strlen(key);
+    /* The seed is drawn anew in each process: a client that could choose keys
+     * with one hash would fill one slot's neighbourhood and slow each look. */
     uint64_t hash = (filter ? filter->seed : 0) ^ left, word;
 
     for (; left > 0; key += 8, left = left > 8 ? left - 8 : 0) {
@@ -92,16 +94,22 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
 
     if (recent->hash == hash && recent->bucket == bucket + 1)
         return;
+    /* The filters before are begun as well, if empty: a reader takes one that
+     * is not begun for "may be there". */
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
         filter->slots[filter->begun] =
             calloc(FILTER_SLOTS, sizeof(*filter->slots[0]));
     *recent = (struct filter_recent){hash, bucket + 1};
+    /* Without its filter an order is found all the same: its buckets are always
+     * looked into. */
     if (n >= FILTERS_MAX || !is_there(filter, n))
         return;
     /* A page of the table that is read first and written then has two faults. */
     for (uint32_t walked = 0;; walked++, found = 0) {
         if (atomic_compare_exchange_strong(
                 &filter->slots[n][slot_of(hash, walked)], &found, entry)) {
+            /* Only the committer's thread adds, so that a load and a store are
+             * enough. */
             SET(filter->taken[n], filter->taken[n] + 1);
             break;
         }
@@ -135,6 +143,8 @@ static int64_t newest_below(const struct filter *filter, int64_t n,
     int64_t newest = -1, bucket;
     uint32_t entry, walked = 0;
 
+    /* A free slot ends the walk: nothing is ever taken out of the table, and
+     * TAKEN_MAX leaves some free. */
     while ((entry = GET(filter->slots[n][slot_of(hash, walked++)]))) {
         bucket = n * BUCKETS + entry % BUCKETS;
         if ((entry ^ print_of(hash)) < BUCKETS && bucket < below &&
@@ -150,6 +160,7 @@ bool filter_next(const struct filter *filter, uint64_t hash,
     int64_t next = filter ? filter->next : 0;
     int64_t below = span->oldest, last = next >> FILTER_ORDERS_BITS, n;
 
+    /* Bucket 0 was looked into: there is none below it. */
     if (below == 0)
         return false;
     *span = (struct filter_span){0, below - 1};
@@ -158,6 +169,8 @@ bool filter_next(const struct filter *filter, uint64_t hash,
     for (n = (below - 1) / BUCKETS < last ? (below - 1) / BUCKETS : last;
          n >= 0; n--) {
         span->oldest = n * BUCKETS;
+        /* The filter has no memory, or is too full: all of its buckets are one
+         * span. */
         if (!is_there(filter, n))
             return true;
         span->newest = newest_below(filter, n, hash, below);
@@ -184,9 +197,14 @@ bool filter_first(struct sql *db, uint64_t hash, struct filter_span *span)
         recent = &filter->recent[hash % FILTER_RECENT];
         if (recent->hash != hash || recent->bucket == 0)
             return filter_next(filter, hash, span);
+        /* The newest bucket is known without a walk: a customer who orders
+         * again and again would make that longer each time. */
         span->oldest = span->newest = recent->bucket - 1;
         return true;
     }
+    /* `seen` is read before `secret`, and filter_kept() writes them the other
+     * way round: of a pair that does not match the row is not that secret's,
+     * and all is looked into. */
     seen = filter->seen;
     last = filter->secret;
     sql_first(sql_query(db, SECRET_OF, seen), &secret);
@@ -212,6 +230,8 @@ void filter_begin(struct filter *filter, struct sql *db)
         filter->next > 0 && db->epoch != 0 && db->epoch == filter->epoch;
 
     filter->epoch = db->epoch;
+    /* Nobody has committed since: only the numbers of a transaction that was
+     * not kept are to be given again. */
     if (same)
         filter->next = filter->seen + 1;
     else
@@ -233,6 +253,8 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     sql_first(sql_query(db, SECRET_OF, seen), &secret);
     if (db->status == STORE_OK && secret != filter->secret)
         seen = secret = 0;
+    /* Each round is a statement of its own, so that a long read keeps no writer
+     * out. */
     while (db->status == STORE_OK && rows == READ_MAX) {
         query =
             sql_query(db,
@@ -249,6 +271,8 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
         filter->secret = secret;
         filter->seen = seen;
     }
+    /* A read that failed leaves orders out: with 0 nothing is believed of the
+     * filter until one has succeeded. */
     filter->next = db->status == STORE_OK ? seen + 1 : 0;
     return db->status;
 }
@@ -298,6 +322,7 @@ static size_t ask(struct keys *keys, struct sql *db, const char *const some[],
     size_t found = 0;
 
     for (size_t i = 0; i < ASK_MAX; i++)
+        /* "" is bound as NULL, which equals no key. */
         sql_bind_text(query, (int)i + 1, i < n ? some[i] : "");
     for (; sql_next(query); found++) {
         sql_text(query, 0, used, sizeof(used));

@@ -35,6 +35,8 @@ enum store_status holds_insert(struct sql *db, const int64_t numbers[],
                                size_t n)
 {
     static_assert(PLACE_ROWS_MAX == 64, "as many marks");
+    /* One text for any number of orders: each text is a statement that the
+     * connection keeps. */
     int64_t values[PLACE_ROWS_MAX] = {0};
     struct sql_query *query;
 
@@ -62,6 +64,8 @@ static bool delete_hold(struct sql *db, int64_t number, int64_t now,
 static void expire(struct sql *db, struct store_write *write,
                    struct store_order *order, int64_t now)
 {
+    /* The hold goes first: of two transactions that expire the order, only one
+     * finds it. */
     write->expired += delete_hold(db, order->number, now, true) &&
                       orders_give_back(db, order, now);
 }
@@ -116,6 +120,7 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
     if (!pay->replayed) {
         sql_clock(db, &now);
         accepted = holds_end(db, write, order, now);
+        /* A payment in time is always written down; the bound is for late ones. */
         full = !accepted && order->late >= STORE_LATE_MAX;
         if (!full) {
             query = sql_query(db,
@@ -158,6 +163,8 @@ enum store_status holds_expire(struct sql *db, struct store_write *write)
                 &due[n].user_id, &due[n].quantity, &due[n].pay_until_ms);
     }
     sql_end(query);
+    /* The SELECT has ended: open, it might skip a row, or see one that is
+     * deleted here. */
     for (size_t i = 0; i < n; i++)
         expire(db, write, &due[i], now);
     return db->status;
@@ -172,6 +179,8 @@ enum store_status holds_next(struct sql *db, int64_t *in_ms)
     db->hasty = true;
     sql_begin_reading(db);
     sql_first(sql_query(db, "SELECT MIN(pay_until_ms) FROM holds"), &next);
+    /* The clock costs a server one more question, and is read only if there is
+     * a hold. */
     if (next > 0)
         sql_clock(db, &now);
     sql_rollback(db);

@@ -60,6 +60,8 @@ bool orders_reset(struct store_order *order)
                  order->segment >= 0 && order->segment < STORE_SEGMENTS_MAX &&
                  memchr(order->key, '\0', sizeof(order->key)) != NULL;
 
+    /* All from `id` on is the store's answer: an order that is tried again must
+     * not carry that of its last try. */
     memset((char *)order + asked, 0, sizeof(*order) - asked);
     order->status = valid ? STORE_OK : STORE_RANGE;
     return valid;
@@ -141,6 +143,8 @@ static bool find_key(struct sql *db, const char *key, struct store_order *order)
     int64_t number = 0;
     bool more = filter_first(db, hash, &span);
 
+    /* The newest buckets come first, since a client repeats what it has just
+     * sent. */
     for (; more; more = number == 0 && filter_next(filter, hash, &span)) {
         query =
             sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
@@ -168,6 +172,8 @@ bool orders_replay(struct sql *db, struct store_order *order)
 
     if (order->key[0] == '\0' || !find_key(db, order->key, &found))
         return false;
+    /* The key is the client's word that this is the same request; if it asks
+     * for something else, one of the two would get a wrong answer. */
     if (found.product_id == order->product_id &&
         found.user_id == order->user_id && found.quantity == order->quantity) {
         *order = found;
@@ -188,6 +194,8 @@ enum store_status orders_get(struct sql *db, const char *id,
     int64_t number = 0, secret;
     uint64_t bits = 0;
 
+    /* The widths keep both numbers from overflowing: 18 digits fit into an
+     * int64_t. */
     (void)sscanf(id, "%18" SCNd64 "-%16" SCNx64, &number, &bits);
     secret = (int64_t)bits;
     format_id(number, secret, again);
@@ -282,6 +290,8 @@ enum store_status orders_insert(struct sql *db,
         sql_bind_text(query, at + ROW_BINDS - 1, order->key);
         held |= order->pay_until_ms > 0;
     }
+    /* A server tells the numbers that it gave; SQLite tells none, and keeps
+     * those of filter_sold(). */
     while (told < n && sql_next(query))
         orders[told++]->number = sql_int(query, 0);
     sql_end(query);
@@ -294,8 +304,12 @@ enum store_status orders_insert(struct sql *db,
     }
     if (db->status != STORE_OK)
         return db->status;
+    /* The last number is the highest: if its row is there, the transaction's
+     * others are. */
     *proof =
         (struct place_proof){numbers[n - 1], orders[n - 1]->secret, db->server};
+    /* The holds come last, because their rows are read from those of the
+     * orders. */
     return held ? holds_insert(db, numbers, n) : STORE_OK;
 }
 
@@ -341,8 +355,12 @@ bool purchases_take(struct sql *db, const struct store_order *order,
 {
     int64_t bought = db->engine->far ? 0 : purchases_read(db, order);
 
+    /* The difference is taken, since a sum of both may overflow; a limit that
+     * was lowered may leave less than 0. */
     if (order->quantity > limit - bought)
         return false;
+    /* The condition is in the statement too: on a server another instance may
+     * have bought for the same user since. */
     sql_run(db, db->engine->words.buy_units, db->options.filter->next,
             order->product_id, order->user_id, order->quantity, limit, bought);
     return db->changed > 0;
@@ -362,6 +380,7 @@ static void purchases_give(struct sql *db, const struct store_order *order)
                             "FROM products WHERE id = ?1",
                             order->product_id),
                   &counted);
+    /* The newest row counts, and the first bucket that has one ends the search. */
     for (more = counted && filter_first(db, hash, &span); more;
          more =
              db->changed == 0 && filter_next(db->options.filter, hash, &span))
@@ -375,6 +394,7 @@ enum store_status purchases_count(struct sql *db, int64_t product_id)
 {
     sql_run(db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
             product_id);
+    /* Another transaction was first, and has counted. */
     if (db->changed == 0)
         return db->status;
     segments_raise_terms(db, product_id);
@@ -391,6 +411,7 @@ bool orders_give_back(struct sql *db, struct store_order *order, int64_t now)
             "UPDATE orders SET state = 1, cancelled_ms = ?2 "
             "WHERE number = ?1 AND state = 0",
             order->number, now);
+    /* The order was given back before: its units must not come back twice. */
     if (db->changed == 0)
         return false;
     order->cancelled_ms = now;
@@ -410,6 +431,8 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
 
     if (orders_get(db, cancel->id, order) != STORE_OK)
         return db->status;
+    /* An order that is to be paid may be paid, or expire, at this moment: its
+     * hold decides, and the clock that all instances share. */
     if (order->pay_until_ms > 0) {
         sql_clock(db, &now);
         if (!holds_end(db, write, order, now) &&

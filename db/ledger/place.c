@@ -70,6 +70,8 @@ void place_forget(struct place *place)
     struct rows *rows = &place->rows;
     struct rows_product *product = rows->products, *next;
 
+    /* The table goes before its products: they are freed along the list that
+     * links them all. */
     HASH_CLEAR(hh, rows->products);
     for (; product; product = next) {
         next = product->hh.next;
@@ -106,6 +108,9 @@ static void write_pending(struct place *place)
                 continue;
             sql_run(place->db, TAKE, product->id, segment->segment,
                     segment->taken, segment->terms);
+            /* In SQLite nobody else could have changed the row, so that this is
+             * a fault of ours; on a server it is a sale of another instance,
+             * and the batch is run again. */
             if (place->db->status == STORE_OK && place->db->changed != 1)
                 sql_conflict(place->db,
                              "the stock or the terms changed meanwhile");
@@ -167,6 +172,8 @@ static struct rows_product *find_product(struct place *place, int64_t id)
     if (found)
         read_product(db, id, found);
     if (found && found->n > 0 && !found->counted) {
+        /* The limit is new, and the first sale under it counts. Then all is
+         * read once more, since the count has raised the terms. */
         purchases_count(db, id);
         read_product(db, id, found);
     }
@@ -179,11 +186,15 @@ static struct rows_product *find_product(struct place *place, int64_t id)
         found = smaller;
         HASH_ADD(hh, rows->products, id, sizeof(found->id), found);
     }
+    /* A table without memory leaves the product out of it: then nobody would
+     * free it, and so the order fails. */
     if (!smaller || !found->hh.tbl) {
         free(found);
         sql_fail(db, STORE_IO, "out of memory");
         return NULL;
     }
+    /* `n` bounds what is kept, and segments are most of it: ROWS_MAX is a
+     * matter of memory only. */
     rows->n += 1 + found->n;
     return found;
 }
@@ -236,6 +247,9 @@ static void judge(const struct place *place, struct rows_product *product,
         place_window(product->opens_ms, product->ends_ms, place->now_ms);
     if (order->status == STORE_OK && product->stock < order->quantity)
         order->status = STORE_SOLD_OUT;
+    /* A short segment of a product that has enough is no refusal: the order
+     * moves on, but not without end. With `gather` it takes what there is,
+     * wherever it is. */
     if (order->status != STORE_OK || place->lot->unlocked ||
         (from && (from->stock >= order->quantity || order->gather)))
         return;
@@ -259,6 +273,8 @@ static void gather(struct place *place, struct rows_product *product,
         units = quantity - into->stock;
         if (units > richest->stock)
             units = richest->stock;
+        /* The database moves the units at once, while what was taken is told at
+         * the end: each of both carries its own condition. */
         richest->stock -= units;
         into->stock += units;
         segments_move(place->db, product->id, richest->segment, into->segment,
@@ -284,6 +300,7 @@ static void announce(struct place *place)
         return;
     if (fence_stamp(place->db, fence) != STORE_OK)
         return;
+    /* The fence counts as announced only once the database has taken it. */
     place->announced.token = fence->token;
     (void)stpcpy(place->announced.name, fence->name); /* fence_valid() */
     (void)stpcpy(place->announced.owner, fence_owner(fence));
@@ -327,6 +344,8 @@ static void sell(struct place *place, struct rows_product *product,
     order->created_ms = place->now_ms;
     order->price_cents = product->price_cents;
     order->fence = fence_token(place->lot->fence);
+    /* The number is given here and not at the INSERT, because the next order's
+     * purchase must know which bucket is the newest. */
     filter_sold(&place->keys.filter, order);
     order->limit_per_user = product->limit_per_user;
     place->pending[place->pending_n++] = order;
@@ -385,6 +404,8 @@ static void begin(struct place *place, struct sql *db)
     if (rows->epoch == 0 || rows->epoch != db->epoch ||
         rows->changes != db->changes || rows->n > ROWS_MAX)
         place_forget(place);
+    /* What is known is not valid until end() says so: a transaction that fails
+     * on its way leaves it at 0. */
     place->rows.epoch = 0;
 }
 
@@ -425,6 +446,8 @@ enum store_status place_alone(struct place *place, struct sql *db,
     place->stamped = is_announced(place, lot->fence);
     place_lot(place, lot);
     end(place, lot, 1);
+    /* Others of the transaction may go on without this lot: what it has changed
+     * in memory must not stay. */
     if (db->status != STORE_OK)
         place_forget(place);
     return db->status;
@@ -495,6 +518,7 @@ static void decide(struct place *place, struct store_lot *lot)
 
     lot->wrongly_known = 0;
     place->stamped = is_announced(place, lot->fence);
+    /* A fence that is announced was looked at when it was stamped. */
     if (!lot->unlocked && !place->stamped &&
         !fence_valid(lot->fence, sql_error(place->db))) {
         place_fail(lot, STORE_MISUSE);
@@ -506,6 +530,8 @@ static void decide(struct place *place, struct store_lot *lot)
     }
     lot->status = place_lot(place, lot);
     if (lot->status == STORE_STALE_FENCE)
+        /* The stamp is refused before the lot's first write, so that there is
+         * nothing to undo, and the next lots go on. */
         place_fail(lot, sql_clear(place->db));
     else if (lot->status == STORE_OK && lot->unlocked)
         lot->wrongly_known = wrongly_known(place, lot);
@@ -550,12 +576,15 @@ void place_done(struct place *place, const struct store_source *source,
     const struct store_order *order;
     size_t n = place->lots_n;
 
+    /* The lots are given back first: done() may have the source begin the next. */
     place->lots_n = 0;
     for (size_t i = 0; i < n; i++) {
         if (status != STORE_OK)
             place_fail(&place->lots[i], status);
         for (size_t j = 0; j < place->lots[i].n; j++) {
             order = place->lots[i].orders[j];
+            /* A note is made of what is on disk only: a refusal in a
+             * transaction that failed has become that failure's status above. */
             if (order->status == STORE_SOLD_OUT)
                 soldout_note(place->soldout, order->product_id, order->quantity,
                              place->generation);

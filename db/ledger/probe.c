@@ -79,6 +79,8 @@ enum store_status probe_write(struct sql *db)
     sql_first(sql_query(db, "SELECT product_id, segment, stock "
                             "FROM segments LIMIT 1 " SQL_FOR_UPDATE),
               &trial.product_id, &trial.segment, &trial.stock);
+    /* Without a product no order can be placed; that is no fault of the
+     * database. */
     if (trial.product_id == 0)
         return db->status;
     sql_run(db, "SAVEPOINT trial");

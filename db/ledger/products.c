@@ -16,6 +16,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* The stock is not a column of the product: its segments have it, so that there
+ * are no two numbers that could differ. */
 #define PRODUCTS_SELECT                                                        \
     "SELECT id, price_cents, limit_per_user, pay_within_s, opens_ms, "         \
     "ends_ms, (SELECT SUM(initial) FROM segments WHERE product_id = id), "     \
@@ -126,6 +128,8 @@ enum store_status store_units_left(struct store_reader *reader,
 static void add(struct sql *db, int64_t product_id, int64_t segment,
                 int64_t units)
 {
+    /* `initial` goes with `stock`: each segment's account must balance by
+     * itself. */
     sql_run(db,
             "UPDATE segments SET initial = initial + ?3, stock = stock + ?3 "
             "WHERE product_id = ?1 AND segment = ?2 AND stock + ?3 >= 0",
@@ -139,6 +143,8 @@ enum store_status segments_move(struct sql *db, int64_t product_id,
 {
     add(db, product_id, from, -units);
     add(db, product_id, to, units);
+    /* The row is for the audit: without it these units would be a phantom here,
+     * and have vanished there. */
     return sql_run(db,
                    "INSERT INTO transfers (product_id, from_segment, "
                    "to_segment, units, created_ms) "
@@ -160,6 +166,8 @@ enum store_status segments_give_back(struct sql *db, int64_t product_id,
                         "WHERE product_id = ?1 AND segment = ?2",
                         product_id, segment),
               &active);
+    /* `active` is read after the UPDATE, which holds the row: a resize that
+     * retires the segment comes before both, or waits. */
     if (db->status != STORE_OK || active > 0)
         return db->status;
     if (active < 0)
@@ -170,6 +178,8 @@ enum store_status segments_give_back(struct sql *db, int64_t product_id,
                         "LIMIT 1 " SQL_FOR_UPDATE,
                         product_id),
               &poorest);
+    /* A retired segment sells nothing: units that stayed there would be
+     * stranded. */
     return segments_move(db, product_id, segment, poorest, units);
 }
 
@@ -208,6 +218,8 @@ static void prepare(struct sql *db, struct deal *deal, int64_t n,
         deal->total += deal->stock[deal->n++];
     }
     sql_end(query);
+    /* A new segment begins without units and retired: level() moves units into
+     * it, and deal_out() puts it in use. */
     for (; (int64_t)deal->n < n; deal->n++)
         sql_run(db,
                 "INSERT INTO segments (product_id, segment, "
@@ -217,6 +229,8 @@ static void prepare(struct sql *db, struct deal *deal, int64_t n,
         add(db, deal->product_id, 0, new_units);
     deal->stock[0] += new_units;
     deal->total += new_units;
+    /* A segment without units would only be probed in vain; one must be in use
+     * all the same, since a product without any does not exist for an order. */
     deal->width = deal->total < n ? deal->total : n;
     if (deal->width < 1)
         deal->width = 1;
@@ -227,6 +241,9 @@ static int64_t surplus(const struct deal *deal, size_t segment)
 {
     int64_t at = (int64_t)segment;
     int64_t share =
+        /* The remainder goes to the first segments, one unit each: the same
+         * stock is always dealt out in the same way, and a second time moves
+         * nothing. */
         deal->total / deal->width + (at < deal->total % deal->width);
 
     return deal->stock[segment] - (at < deal->width ? share : 0);
@@ -345,6 +362,8 @@ static enum store_status update(struct sql *db,
         old->limit_per_user > 0 || product->limit_per_user == 0,
         product->pay_within_s);
     sql_finish(sql_bind_text(query, 10, product->name));
+    /* Each sale under the old terms has its segment's `terms` in its guard: it
+     * fails now, reads the product anew and decides by the new ones. */
     segments_raise_terms(db, product->id);
     return resized ? deal_out(db, product->id, product->segments, 0, NULL)
                    : db->status;
@@ -363,6 +382,7 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     found = lock(db, change->product.id, &old) == STORE_OK;
     if (!found && (db->status != STORE_NO_PRODUCT || change->patch))
         return db->status;
+    /* "No such product" is an answer here, and not a failure. */
     sql_clear(db);
     if (found ? change->only_new : change->only_there)
         return sql_fail(db, STORE_CONDITION, "product %" PRId64 " is%s there",
@@ -375,6 +395,8 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     for (; number < end; number++) {
         int64_t *now = number_of(&product, number);
 
+        /* A put is the whole product: a field that it leaves out by mistake
+         * must not be set to nothing in silence. */
         if (found && !change->patch && *now != number->least)
             needed |= number->given & ~(unsigned)STORE_GIVEN_STOCK;
         if (change->given & number->given)
@@ -438,9 +460,12 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
                         "a restock adds 1 to 2^53-1 units, under a key of "
                         "up to %d bytes",
                         STORE_KEY_BYTES_MAX);
+    /* The product is locked before the key is looked up: of two restocks of it
+     * with one key the second must see the first one's row. */
     lock(db, restock->product_id, product);
     if (replay(db, restock) != STORE_OK || restock->replayed)
         return db->status;
+    /* The difference is compared: the sum could overflow. */
     if (restock->quantity > STORE_NUMBER_MAX - product->initial)
         return sql_fail(db, STORE_RANGE,
                         "product %" PRId64 " would have had over 2^53-1 "

@@ -58,6 +58,8 @@ static bool attend(struct committer *committer)
 
     committer->again = false;
     committer->due_us = UINT64_MAX;
+    /* `woken` falls before the source looks: what comes during the look wakes
+     * it once more, and is never missed. */
     atomic_store(&committer->woken, false);
     return source->attend(source->ctx, &committer->due_us);
 }
@@ -68,6 +70,8 @@ void committer_on_wait(void *store)
 {
     struct committer *committer = &((struct store *)store)->committer;
 
+    /* A pass that does not ask the source must not begin to: a detach would not
+     * wait for it. */
     if (!committer->asking)
         return;
     (void)attend(committer);
@@ -93,6 +97,8 @@ void store_source_wake(struct store *store)
 {
     struct committer *committer = &store->committer;
 
+    /* The mutex is taken only to signal, by the first one that finds the thread
+     * asleep: one system call for a whole batch. */
     if (atomic_exchange(&committer->woken, true) ||
         !atomic_load(&committer->asleep))
         return;
@@ -107,6 +113,7 @@ void store_source_detach(struct store *store)
 
     pthread_mutex_lock(&committer->mutex);
     committer->attached = false;
+    /* The pass that is under way may still call the source. */
     while (committer->asking)
         pthread_cond_wait(&committer->passed, &committer->mutex);
     pthread_mutex_unlock(&committer->mutex);
@@ -146,6 +153,8 @@ static bool look(struct store *store)
 
     if (store->db && !store->db->engine->far) {
         sql_clear(store->db);
+        /* A look that nobody asked for must not wait for another process, since
+         * a batch may come. */
         store->db->hasty = true;
         filter_read(&store->place.keys.filter, store->db);
         store->db->hasty = false;
@@ -176,6 +185,8 @@ static enum store_status begin(struct store *store, struct store_error *error)
     struct committer *committer = &store->committer;
     enum store_status status;
 
+    /* A file that was lost once stays lost: if it came back, two processes
+     * could have sold from two files under one name. */
     if (!committer->lost)
         committer->lost = lockfile_lost(store->lockfile);
     if (committer->lost)
@@ -189,6 +200,8 @@ static enum store_status begin(struct store *store, struct store_error *error)
         return failure_set(error, STORE_BUSY, "the begin failed on purpose");
     status = sql_begin(store->db);
     (void)step_end(store->step, "begin", 0, store_status_text(status));
+    /* The filter must have what others have committed before a key is looked
+     * up. From here on nobody else can commit. */
     if (status == STORE_OK && !store->db->engine->far)
         filter_begin(&store->place.keys.filter, store->db);
     *error = *sql_error(store->db);
@@ -222,6 +235,8 @@ static enum store_status run_one(struct store *store, struct store_write *write,
     write->status = write->run(store, write);
     if (write->status == STORE_OK) /* a half of it must not be kept */
         write->status = db->status;
+    /* The whole transaction is run once more: what this write was told does not
+     * count. */
     if (db->again)
         return write->status;
     if (write->status != STORE_OK) {
@@ -231,6 +246,8 @@ static enum store_status run_one(struct store *store, struct store_write *write,
     if (!db->in_transaction) /* the database threw everything away */
         return write->status;
     sql_clear(db);
+    /* Alone, a "no" undoes the whole transaction, and the batch is in order;
+     * commit() then finds none open. */
     if (alone)
         return write->status == STORE_OK || undo(store) ? STORE_OK : STORE_IO;
     if (write->status != STORE_OK)
@@ -281,12 +298,16 @@ static enum store_status run_all(struct store *store,
     int64_t changes = store->db->changes;
     enum store_status status = STORE_OK;
 
+    /* The proof of an earlier try must not pass for this one's. */
     store->place.proof.number = 0;
     if (store->place.lots_n > 0)
         status = place_lots(&store->place, store->db);
     *error = *sql_error(store->db);
     for (; writes && status == STORE_OK; writes = writes->next)
         status = run_one(store, writes, alone);
+    /* A batch that wrote nothing, but says yes, goes by what others have
+     * committed. It is told as lasting, so it must be on the server's disk: see
+     * probe_flush(). */
     if (status == STORE_OK && store->db->engine->far &&
         store->db->changes == changes && repeats(&store->place, first))
         status = probe_flush(store->db);
@@ -304,6 +325,8 @@ static enum store_status run_all(struct store *store,
  * may have room again once the WAL begins anew. */
 static void give_up(struct store *store, enum store_status status)
 {
+    /* What is known of products was read, or changed, in a transaction that is
+     * void now. */
     place_forget(&store->place);
     if (!store->db)
         return;
@@ -324,9 +347,13 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     struct store_error why;
     bool kept;
 
+    /* In SQLite the file itself has failed, and there is nobody to ask. A batch
+     * without new orders has no row to look for. */
     if (!store->writer.engine->far || store->place.proof.number == 0)
         return STORE_UNKNOWN;
     do {
+        /* The connection goes each time, because it may be the one whose COMMIT
+         * got no answer. */
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
         if (sql_open(&store->writer, &store->db, &why) != STORE_OK)
@@ -337,6 +364,8 @@ static enum store_status settle(struct store *store, struct backoff *pause,
             sql_commit(store->db) == STORE_OK)
             return STORE_OK;
         sql_rollback(store->db);
+        /* A "not there" counts only from the server that was asked to commit:
+         * another one may not have it yet. */
         if (!kept && store->db->status == STORE_OK && !store->db->cluster &&
             store->db->server == store->place.proof.server) {
             store->db->again = true;
@@ -354,6 +383,8 @@ static bool next_try(struct store *store, struct backoff *pause, unsigned *late,
 {
     if (*status == STORE_UNKNOWN)
         *status = settle(store, pause, error);
+    /* Without a connection the last begin() could not open one: that is an
+     * answer, and the orders hear it. */
     if (*status == STORE_OK || !store->db || !store->db->again)
         return false;
     if (!backoff_wait(pause) && (!store->db->at_once || ++*late > LATE_TRIES))
@@ -410,6 +441,8 @@ static void batch_run(struct store *store, bool with_orders)
             status != STORE_GONE)
             status = STORE_IO;
     } while (next_try(store, &pause, &late, &status, &error));
+    /* The failure is told before the orders are answered: a customer who was
+     * refused, and asks /readyz, must find it there. */
     if (store->options.on_failure && status != STORE_OK)
         store->options.on_failure(store->options.on_failure_ctx, status,
                                   &error);
@@ -420,6 +453,8 @@ static void batch_run(struct store *store, bool with_orders)
         committer->again = true;
     }
     answer(store, writes, status, &error);
+    /* Orders were sold that are to be paid: the look that was planned may be
+     * too late for their holds. */
     if (store->place.held && committer->look_us > monotonic_us() + LOOK_US)
         committer->look_us = monotonic_us() + LOOK_US;
     store->place.held = false;
@@ -439,8 +474,12 @@ static bool next_pass(struct committer *committer, bool *writes)
     bool more;
 
     pthread_mutex_lock(&committer->mutex);
+    /* `asking` falls under the mutex, and is told: store_source_detach() waits
+     * for it. */
     committer->asking = false;
     pthread_cond_broadcast(&committer->passed);
+    /* `asleep` is set before is_due() reads `woken`; store_source_wake() does
+     * it the other way round. */
     atomic_store(&committer->asleep, true);
     while (!committer->head && !committer->closing &&
            !(committer->attached && is_due(committer)) &&
@@ -457,6 +496,8 @@ static bool next_pass(struct committer *committer, bool *writes)
                                    CLOCK_MONOTONIC, &due);
     }
     atomic_store(&committer->asleep, false);
+    /* The pass may call the source, or may not: that is settled here, for all
+     * of it. */
     committer->asking = committer->attached;
     *writes = committer->head != NULL;
     more = *writes || !committer->closing;
@@ -499,6 +540,7 @@ void committer_submit(struct store *store, struct store_write *write)
     pthread_mutex_lock(&committer->mutex);
     closing = committer->closing;
     if (!closing) {
+        /* A list that is not empty has woken the thread already. */
         if (!committer->head)
             pthread_cond_signal(&committer->wanted);
         *committer->tail = write;
@@ -507,6 +549,8 @@ void committer_submit(struct store *store, struct store_write *write)
     pthread_mutex_unlock(&committer->mutex);
     if (!closing)
         return;
+    /* The write was not handed in, and nobody else knows it. It is answered
+     * without the mutex, which done() may need. */
     write->status =
         failure_set(&write->error, STORE_CLOSED, "the store is being closed");
     write->done(write);

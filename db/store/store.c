@@ -39,10 +39,12 @@ enum store_status store_check(const char *url, struct store_error *error)
 
     if (engine)
         status = engine->find(url, SQL_CHECK, where, error);
+    /* A database that is not there yet has no name, and no fault. */
     if (status != STORE_OK || !where[0])
         return status;
     status = sql_open(&options, &db, error);
     sql_close(db);
+    /* A busy database is in use, and so is fit. */
     return status == STORE_BUSY ? STORE_OK : status;
 }
 
@@ -50,6 +52,8 @@ enum store_status store_check(const char *url, struct store_error *error)
 
 static void free_store(struct store *store)
 {
+    /* The connection closes before the lock file, because SQLite may write
+     * while it closes, and must be alone until then. */
     sql_close(store->db);
     lockfile_drop(store->lockfile);
     place_forget(&store->place);
@@ -66,6 +70,7 @@ static enum store_status get_ready(struct store *store,
     int64_t version = 0;
     char text[200];
 
+    /* Version 0 is a new database, whose tables take no time. */
     if (on_note && schema_inspect(db, &version) == STORE_OK && version > 0 &&
         version < db->engine->versions) {
         (void)snprintf(text, sizeof(text),
@@ -74,6 +79,8 @@ static enum store_status get_ready(struct store *store,
                        version, db->engine->versions);
         on_note(text);
     }
+    /* The filter is read now, without a transaction: the first batch would read
+     * it while nobody else can write. */
     if (schema_bring_up(db) == STORE_OK && !db->engine->far)
         filter_read(&store->place.keys.filter, db);
     return db->status;
@@ -127,6 +134,8 @@ enum store_status store_open(const struct store_options *options,
         status = committer_open(opened, error);
     if (status != STORE_OK)
         goto err;
+    /* The next process may set up only now, when the journal and the schema are
+     * as they stay. */
     lockfile_settled(opened->lockfile);
     *store = opened;
     return STORE_OK;
@@ -165,6 +174,8 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
+    /* The thread ends before what it uses is freed: it still answers what was
+     * handed in. */
     committer_close(store);
     free_store(store);
 }
@@ -200,6 +211,8 @@ enum store_status store_reader_open(struct store *store,
         .busy_ms = store->writer.busy_ms,
         .hurry = &store->hurry,
     };
+    /* The filter and `hurry` are the store's, and only lent: each reader must
+     * be closed before it. */
     enum store_status status = open_reader(&options, reader, error);
 
     if (status == STORE_OK)

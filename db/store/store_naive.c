@@ -86,6 +86,7 @@ static enum store_status run_update(struct store *store,
 {
     const struct naive_write *update = write->what;
 
+    /* A stale fence stays in db->status: then the UPDATE does nothing. */
     fence_check(store->db, update->fence);
     if (sql_run(store->db,
                 "UPDATE segments SET stock = ?3 "
@@ -129,6 +130,8 @@ static enum store_status run_insert(struct store *store,
         return order->status;
     if (products_get(db, order->product_id, &product) != STORE_OK)
         return db->status;
+    /* The units are counted before filter_sold() takes a number: their row
+     * stands in the bucket of the next one, which is this order's. */
     if (product.limit_per_user > 0)
         (void)purchases_take(db, order, STORE_NUMBER_MAX);
     order->price_cents = product.price_cents;
@@ -148,6 +151,8 @@ enum store_status store_naive_insert(struct store *store,
                                      struct store_error *error)
 {
     struct store_order copy;
+    /* The committer fills in a copy: after a failure the caller's order must
+     * have no id and no number. */
     struct naive_write insert = {.fence = fence, .order = &copy};
     enum store_status status = STORE_MISUSE;
 

@@ -37,6 +37,8 @@ static enum store_status run_verb(struct store *store,
 {
     const char *step = verbs[write->verb].step;
     size_t at = verbs[write->verb].product_at;
+    /* The write is the first member of the verb's struct, so that an offset in
+     * that is one from here. */
     int64_t product_id = at ? *(int64_t *)(void *)((char *)write + at) : 0;
     int64_t changes = store->db->changes;
     enum store_status status;
@@ -51,6 +53,8 @@ static enum store_status run_verb(struct store *store,
                                         : store->db->changes != changes;
     if (status != STORE_OK || !may_rise)
         return status;
+    /* A generation that cannot be set undoes the write: units that came back
+     * must not stay denied. */
     return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
@@ -94,9 +98,12 @@ enum store_status store_product_put(struct store *store,
     enum store_status status;
     sem_t answered;
 
+    /* A put without segments leaves them as they are; a new product gets one. */
     if (product->segments == 0)
         change.given &= ~(unsigned)STORE_GIVEN_SEGMENTS;
     sem_init(&answered, 0, 0);
+    /* The write and the semaphore are on this stack: the committer is through
+     * with both when sem_wait() returns. */
     change.write.done = on_answer;
     change.write.owner = &answered;
     store_begin(store, STORE_CHANGE, &change.write);
@@ -144,6 +151,8 @@ enum store_status store_place(struct store *store,
     struct store_lot lot = {.orders = orders, .n = n, .fence = fence};
     enum store_status status = STORE_MISUSE;
 
+    /* The fence is looked at before the committer has it, because its name is
+     * copied there without another look. */
     if (fence_valid(fence, error))
         status = write_step(store, run_place, &lot, "place",
                             n > 0 ? orders[0]->product_id : 0, error);
@@ -166,6 +175,7 @@ enum store_status store_stamp(struct store *store,
 
     if (!fence_valid(fence, error))
         return STORE_MISUSE;
+    /* Token 0 is no lock that counts, and so there is nothing to announce. */
     if (fence_token(fence) == 0)
         return STORE_OK;
     stamp = *fence;
