@@ -90,6 +90,9 @@ static enum store_status take(struct lockfile *file, bool shared,
                                  "start both with --shared");
     if (shared)
         status = lockfile_next_generation(file, error);
+    /* The database is noted by its name, as others will look for it; a
+     * descriptor of it must not be opened here, because its close would drop
+     * SQLite's locks. */
     if (status == STORE_OK && !note(&file->database, -1))
         status = failure_set(error, STORE_IO, "cannot find %s any more",
                              file->database.path);

@@ -40,6 +40,7 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
     /* The query `none` stands for all that is asked after a failure: it only
      * leads back to the connection that has failed. */
     opened->none.db = opened;
+    /* A writer is not looked at here: it may bring the schema up. */
     if (engine->open(opened) == STORE_OK && !options->writes)
         schema_inspect(opened, &version);
     if (!options->writes && !options->any_schema && version == 0)
@@ -171,6 +172,8 @@ enum store_status schema_bring_up(struct sql *db)
 
     backoff_begin(&pause, BRING_UP_MS);
     do {
+        /* The version is read in the transaction that changes it: another
+         * instance may just have brought it up. */
         if (sql_begin(db) == STORE_OK)
             schema_inspect(db, &version);
         from = version;

@@ -74,6 +74,8 @@ static enum store_status stale(struct sql *db, const struct store_fence *fence)
         sql_query(db, "SELECT token FROM fences WHERE name = ?1");
     int64_t last = 0;
 
+    /* The token of now is asked for only for the text: the refusal stands
+     * already. */
     if (sql_first(sql_bind_text(query, 1, fence->name), &last) != STORE_OK)
         return db->status;
     return sql_fail(db, STORE_STALE_FENCE,

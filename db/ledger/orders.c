@@ -231,6 +231,8 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 #define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 12
 
+/* The table is the process's, as texts of a connection would have other
+ * addresses in the next. */
 static char inserts[MANY + 1][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
                               MANY * sizeof(ROW)]; /* of so many rows */
 static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
@@ -435,6 +437,8 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
      * hold decides, and the clock that all instances share. */
     if (order->pay_until_ms > 0) {
         sql_clock(db, &now);
+        /* A hold that was there is ended by this cancel, and the units go back
+         * below. */
         if (!holds_end(db, write, order, now) &&
             orders_get(db, cancel->id, order) == STORE_OK &&
             order->state != STORE_CANCELLED) {
@@ -442,6 +446,8 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
             return STORE_OK;
         }
     }
+    /* The order was given back before: the answer is how it is since then, the
+     * same for every cancel that repeats it. */
     if (!orders_give_back(db, order, now)) {
         orders_get(db, cancel->id, order);
         order->replayed = true;

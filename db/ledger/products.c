@@ -347,6 +347,9 @@ static enum store_status update(struct sql *db,
     bool resized = product->segments != old->segments;
     struct sql_query *query;
 
+    /* A put that names the stock must name the one it has had: taken for a new
+     * stock, it would undo what was sold, or restocked, since the form was
+     * opened. */
     if (product->initial != old->initial)
         return sql_fail(db, STORE_STOCK_FIXED,
                         "product %" PRId64 " has had %" PRId64

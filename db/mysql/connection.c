@@ -73,6 +73,8 @@ int mysql_await(struct mysql *db, int wanted, uint64_t *until_us)
         .events = wanted & MYSQL_WAIT_READ ? POLLIN : POLLOUT,
     };
 
+    /* The deadline begins with the first wait of a call, and goes on through
+     * all others of that call. */
     if (*until_us == 0)
         *until_us = answer_until_us(db);
     while (may_wait(db, until_us))
@@ -192,6 +194,8 @@ static enum store_status look_up(struct mysql *db)
         if (!question)
             return sql_fail(&db->sql, STORE_IO, "out of memory");
         question->ar_name = memcpy(question + 1, host, strlen(host) + 1);
+        /* The question and the name in it are one piece of memory that nobody
+         * frees while libc has it. */
         failure = getaddrinfo_a(GAI_NOWAIT, &question, 1, NULL);
         db->question = question;
     }
@@ -287,6 +291,7 @@ void mysql_drop_connection(struct mysql *db)
     /* No farewell to a server that may not listen: the socket is shut first. */
     (void)mariadb_cancel(handle);
     mysql_close(handle);
+    /* The statements were the server's, and ended with the connection. */
     for (size_t i = 0; i < db->sql.queries_n; i++)
         mysql_forget(&db->sql.queries[i]);
 }
@@ -319,6 +324,8 @@ static enum store_status dial(struct mysql *db)
                     to->database, to->port, to->socket[0] ? to->socket : NULL,
                     0))
         return mysql_judge(db, mysql_errno(handle), mysql_error(handle));
+    /* The private Redis is started from this process, and must not inherit the
+     * connection: it would keep it open. */
     (void)fcntl(mysql_get_socket(handle), F_SETFD, FD_CLOEXEC);
     return STORE_OK;
 }
@@ -387,6 +394,8 @@ enum store_status mysql_connect(struct mysql *db)
         db->sql.status = STORE_IO;
     if (db->sql.status == STORE_OK && dial(db) == STORE_OK)
         (void)set_up_session(db);
+    /* To connect is an attempt of its own: what went wrong in it is no
+     * conflict, and a batch does not try it again. */
     db->sql.again = false;
     if (db->sql.status != STORE_OK)
         mysql_drop_connection(db);

@@ -116,12 +116,15 @@ static void make(struct sql_query *query)
     if (!it || !(it->stmt = mysql_stmt_init(db->handle))) {
         fail(query, CR_OUT_OF_MEMORY, "out of memory");
     } else {
+        /* The text has fewer markers than bytes: so there is room for all of
+         * them before it, in one piece of memory. */
         sent = memcpy(it->markers + size, query->text, size);
         number_markers(sent, it);
         if (MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent,
                        strlen(sent)))
             fail_stmt(query);
     }
+    /* A half of a statement must not be found again by the next call. */
     if (query->code == FAILED)
         mysql_forget(query);
 }
@@ -290,12 +293,16 @@ static enum store_status commit(struct sql *db)
 
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
+    /* The savepoint is the proof that the transaction is the one that was
+     * begun; without it there is nothing to commit. */
     if (mysql_plain(of(db), "RELEASE SAVEPOINT whole") != STORE_OK)
         return db->status;
     status = mysql_plain(of(db), "COMMIT");
     db->in_transaction &= status != STORE_OK;
     if (status == STORE_OK || status == STORE_BUSY)
         return status;
+    /* The COMMIT may have been carried out: to run the batch again without a
+     * look would sell twice. */
     db->again = false;
     mysql_drop_connection(of(db));
     return STORE_UNKNOWN;

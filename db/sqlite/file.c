@@ -98,6 +98,8 @@ enum store_status sqlite_find(const char *url, enum sql_find how,
         whole[0] = '\0';
         return check_missing(path, error);
     }
+    /* The file is made here because realpath() needs one, and with no rights
+     * for others: SQLite would give it those of the umask. */
     if (stat(path, &st) != 0 && errno == ENOENT && how == SQL_CREATE) {
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd >= 0)

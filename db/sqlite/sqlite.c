@@ -97,6 +97,8 @@ static bool out_of_space(const struct sqlite *db, int rc)
     const int files[] = {SQLITE_FCNTL_FILE_POINTER,
                          SQLITE_FCNTL_JOURNAL_POINTER};
 
+    /* Only a write can have met a quota; LAST_ERRNO of an older failure must
+     * not count for another error. */
     if (rc != SQLITE_IOERR_WRITE)
         return false;
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -170,6 +172,7 @@ static void bind_text(struct sql_query *query, int at, const char *text)
 
 static bool next(struct sql_query *query)
 {
+    /* A step after SQLITE_DONE would run the statement once more. */
     if (query->code == SQLITE_OK || query->code == SQLITE_ROW)
         query->code = sqlite3_step(query->stmt);
     return query->code == SQLITE_ROW;
@@ -199,6 +202,8 @@ static void note(struct sqlite *db)
 
 static void end(struct sql_query *query)
 {
+    /* The failure is noted before the reset, which changes the text of the
+     * error. */
     (void)report(of(query->db), query->code);
     if (query->stmt)
         sqlite3_reset(query->stmt);
@@ -229,6 +234,8 @@ static enum store_status begin(struct sql *db, bool to_write)
 {
     unsigned version = 0;
 
+    /* A writer takes the lock at once: one that reads first and wants to write
+     * then would be refused if another had written in between. */
     sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
     if (db->status != STORE_OK || !to_write)
         return db->status;
@@ -246,6 +253,8 @@ static enum store_status commit(struct sql *db)
 {
     enum store_status status = sql_run(db, "COMMIT");
 
+    /* 0 is no version that a file has: the next begin() takes what it read for
+     * another's. */
     if (status == STORE_OK && !read_version(of(db), &of(db)->version))
         of(db)->version = 0;
     return status == STORE_OK || status == STORE_BUSY ||
@@ -282,6 +291,8 @@ static void make_room(struct sqlite *db)
     sqlite3_file *wal = NULL;
     sqlite3_int64 size;
 
+    /* The size that is remembered spares a system call after each commit, as
+     * long as there is room. */
     if (end + WAL_ROOM_BYTES / 2 < db->wal_bytes)
         return;
     sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER,
@@ -337,6 +348,8 @@ static int on_busy(void *ctx, int count)
         return 0;
     if (count == 0)
         backoff_begin(&db->backoff, db->sql.options.busy_ms);
+    /* The source is asked in the wait, so that orders which run out of time
+     * hear of it while another process has the database. */
     if (db->sql.options.on_wait)
         db->sql.options.on_wait(db->sql.options.on_wait_ctx);
     return backoff_wait(&db->backoff);
@@ -385,9 +398,13 @@ static enum store_status set_up_writer(struct sqlite *db)
 {
     int rc;
 
+    /* SQLite opens a file that may not be written as well, and would say so at
+     * the first order only. */
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return sql_fail(&db->sql, STORE_UNFIT,
                         "the database may not be written");
+    /* The hook takes the place of SQLite's own, which would checkpoint within a
+     * commit, while customers wait. */
     sqlite3_wal_hook(db->handle, on_wal_commit, db);
     if (script(&db->sql, "PRAGMA foreign_keys = ON;"
                          "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
@@ -419,6 +436,7 @@ static int on_progress(void *ctx)
 static void close_all(struct sql *db)
 {
     for (size_t i = 0; i < db->queries_n; i++)
+        /* A connection with statements does not close. */
         sqlite3_finalize(db->queries[i].stmt);
     sqlite3_close(of(db)->handle);
     free(db);

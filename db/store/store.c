@@ -93,6 +93,7 @@ enum store_status store_open(const struct store_options *options,
     struct store *opened = engine ? calloc(1, sizeof(*opened)) : NULL;
     enum store_status status;
 
+    /* Without an engine the text has been written already. */
     if (!opened)
         return engine ? failure_set(error, STORE_IO, "out of memory")
                       : STORE_MISUSE;
