@@ -110,6 +110,8 @@ struct in6_addr access_client(const struct request *request)
         for (end = field->value + field->value_size;; end = at - 1) {
             for (at = end; at > field->value && at[-1] != ','; at--)
                 continue;
+            /* The walk ends at the first address that is no proxy of ours: that
+             * one is the client, for all that we can know. */
             if (!address_is_listed(trusted, &client) ||
                 !address_parse(at, (size_t)(end - at), &next))
                 return client;
@@ -137,6 +139,8 @@ static bool read_host(const struct request *request, char host[HOST_BYTES])
     size_t size;
 
     if (*request->head.target != '/')
+        /* target_split() has accepted it, so that a target without a slash has
+         * a scheme. */
         from = strstr(request->head.target, "://") + 3;
     if (!from)
         return false;
@@ -169,6 +173,7 @@ static bool is_foreign(const struct request *request)
     const char *authority = origin ? strstr(origin, "://") : NULL;
     char host[HOST_BYTES];
 
+    /* Two of a field are no browser's: one of them may be forged to pass. */
     if (origins > 1 || sites > 1)
         return true;
     if (origin && (!authority || !read_host(request, host) ||
@@ -193,6 +198,8 @@ bool access_is_admin(const struct request *request)
     given += 7 + strspn(given + 7, " "); /* any number (RFC 9110, 11.4) */
     pthread_mutex_lock(&token.mutex);
     size = strlen(token.text);
+    /* The lengths may differ in time: only how much of the token was right must
+     * not show. */
     different = size == 0 || strlen(given) != size;
     for (n = 0; size > 0 && given[n]; n++)
         different |= (unsigned char)(given[n] ^ token.text[n % size]);

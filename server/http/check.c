@@ -17,6 +17,8 @@ static bool is_token(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)text[i]) &&
+            /* A NUL must be asked for by itself: strchr() finds it at the end
+             * of each string. */
             (!text[i] || !strchr("!#$%&'*+-.^_`|~", text[i])))
             return false;
     return size > 0;
@@ -88,6 +90,7 @@ static const char *check_request_line(const struct check_head *head,
 {
     size_t size = head->target_size, arguments = 0;
 
+    /* The version comes first: all other rules are those of HTTP/1.x. */
     if (strcmp(head->version, "HTTP/1.1") != 0 &&
         strcmp(head->version, "HTTP/1.0") != 0) {
         verdict->problem = PROBLEM_VERSION;
@@ -103,6 +106,8 @@ static const char *check_request_line(const struct check_head *head,
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the target may have 2048 bytes";
     }
+    /* Each argument would take the library's memory; it may be left with none
+     * for the reply. */
     for (const char *at = strchr(head->target, '?'); at;
          at = strchr(at + 1, '&'))
         arguments++;
@@ -172,6 +177,8 @@ static const char *check_wishes(const struct check_head *head,
     }
     if (!coding ||
         (codings == 1 && strcasecmp(coding->value, "identity") == 0) ||
+        /* A coding of no body asks for nothing, and some clients always send
+         * it. */
         (!verdict->body_size && !check_find(head, "Transfer-Encoding", NULL)))
         return NULL;
     verdict->problem = PROBLEM_MEDIA_TYPE;
@@ -207,6 +214,8 @@ static const char *check_framing(const struct check_head *head,
     if (!length->value_size ||
         strspn(length->value, "0123456789") != length->value_size)
         return "the Content-Length is malformed or absurd";
+    /* A number that is too large for any integer becomes the largest, and is
+     * refused by the next line. */
     verdict->body_size = strtoull(length->value, NULL, 10);
     if (verdict->body_size <= CHECK_BODY_BYTES_MAX)
         return NULL;
@@ -221,6 +230,8 @@ void check_head(const struct check_head *head, struct check_verdict *verdict)
 {
     const char *wrong;
 
+    /* The problem is assumed, and each check says otherwise where it knows
+     * better: a check that is forgotten refuses. */
     *verdict = (struct check_verdict){.problem = PROBLEM_BAD_REQUEST};
     if (!(wrong = check_request_line(head, verdict)) &&
         !(wrong = check_seams(head)) && !(wrong = check_fields(head)) &&
@@ -337,6 +348,8 @@ enum target_found target_query(const char *query, const char *name, char *value,
     for (; *query; query = *end ? end + 1 : end) {
         end = strchrnul(query, '&');
         at = query + strcspn(query, "=&");
+        /* The name is compared as it stands: an escaped one is another name for
+         * us, and refused by nobody, as it asks for nothing that we have. */
         if ((size_t)(at - query) != strlen(name) ||
             strncmp(query, name, strlen(name)) != 0)
             continue;

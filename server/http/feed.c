@@ -50,6 +50,8 @@ static void add_event(struct feed *feed, const struct store_product *product)
     char *json = render_product(product, NULL, feed->app->config->lock);
     char **place = &feed->events[++feed->last % FEED_EVENTS];
 
+    /* The slot has the event of FEED_EVENTS before, which viewers that lag by
+     * so many have lost. */
     free(*place);
     if (!json ||
         asprintf(place,
@@ -83,6 +85,8 @@ static void look_run(struct task *task, struct worker *worker)
         has_more = n > PRODUCTS_MAX;
         n -= has_more;
         pthread_mutex_lock(&feed->mutex);
+        /* At the first look all are new, and nobody has been told of any:
+         * viewers begin with the whole list. */
         for (size_t i = 0; i < n && feed->looked_ms; i++) {
             while (old < end && old->id < feed->seen[i].id)
                 old++;
@@ -96,6 +100,7 @@ static void look_run(struct task *task, struct worker *worker)
         feed->looked_ms = clock_ms();
         pthread_mutex_unlock(&feed->mutex);
     }
+    /* The flag falls last: the next look uses the same `seen`. */
     atomic_store(&feed->looking, false);
 }
 
@@ -120,12 +125,16 @@ bool feed_look(const struct viewer *viewer)
     bool is_ready;
 
     if (now_ms >= atomic_load(&feed->due_ms)) {
+        /* Two loops may come here at once: both set the same time, and
+         * `looking` lets one of them submit the task. */
         atomic_store(&feed->due_ms, now_ms + feed_pause_us(feed) / 500);
         if (!atomic_exchange(&feed->looking, true))
             tasks_submit(feed->app->readers, &feed->task);
     }
     pthread_mutex_lock(&feed->mutex);
     is_ready =
+        /* A viewer must not begin with what was looked up before it came: it
+         * may hold the answer to an order that is newer. */
         feed->looked_ms > viewer->since_ms &&
         (!viewer->next || viewer->next <= feed->last || beat_is_due(viewer));
     pthread_mutex_unlock(&feed->mutex);
@@ -142,6 +151,8 @@ static bool put_events(struct viewer *viewer, FILE *out)
 
     if (!number || feed->last - number + 1 > FEED_EVENTS)
         return false;
+    /* All are looked at before the first is written: half of the events would
+     * be worse than the whole list. */
     for (; number <= feed->last; number++)
         if (!feed->events[number % FEED_EVENTS])
             return false;
@@ -223,6 +234,8 @@ bool feed_enter(struct feed *feed, struct viewer *viewer, const char *last_id)
     uint32_t run;
     char tail;
 
+    /* The count rises before it is compared, so that two who come at once do
+     * not both take the last place. */
     if (atomic_fetch_add(&feed->viewers, 1) >= feed->viewers_max) {
         atomic_fetch_sub(&feed->viewers, 1);
         return false;
@@ -233,6 +246,8 @@ bool feed_enter(struct feed *feed, struct viewer *viewer, const char *last_id)
     if (last_id &&
         sscanf(last_id, "%8" SCNx32 "-%" SCNu64 "%c", &run, &number, &tail) ==
             2 &&
+        /* An id of another process, or one that is still to come, says nothing
+         * of what this viewer has seen. */
         run == feed->run && number <= feed->last)
         viewer->next = number + 1;
     pthread_mutex_unlock(&feed->mutex);

@@ -33,6 +33,8 @@ static void order_answer(struct request *request)
     struct order *order = &request->order;
     bool answered = request->call.end == FETCH_ANSWERED;
 
+    /* A customer who sent no key needs ours now: only by it can the order be
+     * found, or sent again without being sold twice. */
     if (order->is_fallback && (!answered || request->call.reply.status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
     if (answered) {
@@ -66,6 +68,8 @@ void handle_inventory_order(struct request *request)
     struct order *order = &request->order;
     uint64_t random[2];
 
+    /* The flag says that the key is ours. No earlier try can have had it, so
+     * that order_not_now() may say that nothing was ordered. */
     order->is_fallback = !*order->record.key;
     if (order->is_fallback) {
         (void)getrandom(random, sizeof(random), 0);

@@ -205,9 +205,13 @@ static enum store_status export_run(struct request *request,
         free(text);
         text = NULL;
     }
+    /* The text is the request's before anything may return: from here on it is
+     * freed with it. */
     text = request_take(request, text);
     if (status != STORE_OK)
         return status;
+    /* A full page may be the last: then the next one is empty, which is simpler
+     * than a look ahead. */
     if (page.n == request->page.limit &&
         asprintf(&link,
                  "</api/orders.csv?after=%" PRId64 "&limit=%" PRId64

@@ -85,6 +85,8 @@ static void hand_over(struct loop *loop)
 {
     struct order *list = loop->orders;
 
+    /* The list is cleared first: from dispatcher_submit() on the orders are
+     * others', and may be gone. */
     loop->orders = NULL;
     loop->orders_end = &loop->orders;
     loop->round++;
@@ -119,6 +121,8 @@ void loop_answered(struct loop *loop, struct loop_mark *mark)
 
 void loop_heard(struct loop *loop, struct loop_mark *mark)
 {
+    /* `answered` begins anew with each round: a mark of an earlier one is not
+     * in it. */
     if (mark->round == loop->round)
         loop->answered--;
     mark->round = 0;
@@ -131,6 +135,8 @@ bool loop_begin_pass(struct loop *loop)
     loop->now_us = clock_us();
     loop->pass++;
     loop->begun = 0;
+    /* What was gathered goes out before `draining` is set, and the post comes
+     * last: http_quiesce() promises that nothing is handed over after it. */
     if (atomic_load(&loop->drain) && !loop->draining) {
         hand_over(loop);
         loop->draining = true;
@@ -144,6 +150,8 @@ struct request *loop_take(struct loop *loop)
 {
     struct request *list = NULL, *turned = NULL, *next;
 
+    /* A look costs less than an exchange, which takes the cache line from the
+     * threads that post. */
     if (atomic_load_explicit(&loop->inbox, memory_order_relaxed))
         list = atomic_exchange(&loop->inbox, NULL);
     for (; list; list = next) {
@@ -169,6 +177,9 @@ static void sleep_until(struct loop *loop, uint64_t due_us)
         time.tv_nsec = (long)((due_us - now_us) % 1000000 * 1000);
         timeout = &time;
     }
+    /* `asleep` is set before the inbox is read, and loop_post() does it the
+     * other way round: a request that comes now either is seen here or rings
+     * the bell. */
     atomic_store(&loop->asleep, true);
     if (!atomic_load(&loop->inbox) &&
         (loop->expected || loop->suspended || !atomic_load(&loop->stop)) &&
@@ -185,6 +196,8 @@ static uint64_t tend_orders(struct loop *loop)
 
     if (!loop->orders)
         return UINT64_MAX;
+    /* An order with a key is not held back: the store writes its key besides,
+     * and is busy with it for longer. */
     if (loop->orders->record.key[0] == '\0' &&
         (loop->answered || loop->awaited > loop->gathered)) {
         now_us = clock_us();
@@ -206,6 +219,9 @@ void loop_end_pass(struct loop *loop, bool has_more)
 
     if (has_more)
         return;
+    /* Requests that wait keep the library in its belief that there is something
+     * to do, so that it is not asked; what it alone knows of is served by a
+     * pass every few milliseconds. */
     if (loop->expected)
         due_us = earlier(due_us, loop->now_us + LOOP_LOOK_US);
     sleep_until(loop, due_us);
@@ -352,6 +368,8 @@ const char *http_address(const struct http *http)
 /* The share of thread I of N; at least one, because 0 is "no limit". */
 static unsigned share(int64_t all, size_t i, size_t n)
 {
+    /* The shares of all threads add up to the whole, also where it cannot be
+     * divided. */
     size_t part = (size_t)all * (i + 1) / n - (size_t)all * i / n;
 
     return part ? (unsigned)part : 1;
@@ -389,6 +407,8 @@ static void release(struct http *http)
     for (size_t i = 0; i < http->loops_n; i++) {
         struct loop *loop = http->loops[i];
 
+        /* The loop goes on until all that it expects has come back: only then
+         * may its connections be ended. */
         atomic_store(&loop->stop, true);
         wake(loop);
         pthread_join(loop->thread, NULL);
@@ -456,6 +476,8 @@ void http_quiesce(struct http *http)
         while (sem_wait(&loop->drained) && errno == EINTR)
             ;
     }
+    /* Newcomers are refused from here on, rather than left in a backlog that
+     * nobody serves. */
     shutdown(http->listener, SHUT_RDWR);
 }
 

@@ -99,6 +99,8 @@ static void set_due(struct connection *connection, uint64_t due_us)
 {
     struct timer *timer = &connection->timer;
 
+    /* A timer that fires too early sets itself anew in come_due(); to move it
+     * at each request would cost a step in the heap. */
     connection->due_us = due_us;
     if (due_us != NEVER && !(timer->place && timer->due_us <= due_us))
         timers_set(&connection->request.loop->timers, timer, due_us);
@@ -118,6 +120,9 @@ static void finish(struct connection *connection)
 {
     struct request *request = &connection->request;
 
+    /* The place of the client's order is free only now, when the reply was sent
+     * or its connection has gone: so a client that does not read its answers
+     * gets no more places. */
     if (request->limited)
         atomic_fetch_sub(request->limited, 1);
     request->limited = NULL;
@@ -188,6 +193,8 @@ static bool reply(struct connection *connection)
     struct MHD_Response *response;
     bool good;
 
+    /* The stage comes first: the library may call back while the reply is
+     * queued. */
     request->stage = REQUEST_REPLIED;
     loop_begun(request->loop, &connection->mark);
     metrics_http(request->app->metrics, request->status);
@@ -211,6 +218,8 @@ static bool reply(struct connection *connection)
         good = good && MHD_add_response_header(response, "Connection", "close");
     good = good && MHD_queue_response(connection->handle, request->status,
                                       response) == MHD_YES;
+    /* The response is counted by its users: the library keeps it as long as it
+     * needs it. */
     if (response)
         MHD_destroy_response(response);
     return good;
@@ -223,6 +232,8 @@ static void resume(struct connection *connection)
 {
     struct request *request = &connection->request;
 
+    /* A task has made its reply on its own thread; what others have served is
+     * rendered here. */
     if (!request->status)
         request->answer(request);
     restart(connection);
@@ -254,6 +265,8 @@ static void reply_late(struct connection *connection)
     request->stage = REQUEST_FAILED;
     metrics_http(request->app->metrics, request->status);
     (void)send(connection->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* Only our direction is closed: a client that still sends would get a
+     * reset, and lose the reply, if both were. */
     shutdown(connection->fd, SHUT_WR);
     set_due(connection, request->loop->now_us + LINGER_US);
 }
@@ -266,6 +279,7 @@ static void come_due(struct timer *timer)
     struct viewer *viewer = &request->viewer;
     struct loop *loop = request->loop;
 
+    /* The limit was moved since the timer was set. */
     if (connection->due_us > loop->now_us) {
         set_due(connection, connection->due_us);
     } else if (viewer->is_asleep) {
@@ -282,6 +296,8 @@ static void come_due(struct timer *timer)
         /* The socket is the library's to close: it finds it ended by the peer. */
         shutdown(connection->fd, SHUT_RDWR);
     } else if (suspend_withdraw(request)) {
+        /* A task that has begun is waited for: it has the request, and its own
+         * end is bound. */
         resume(connection);
     }
 }
@@ -334,7 +350,11 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
     timers_cancel(&loop->timers, &connection->timer);
     atomic_fetch_sub(&loop->group->connections_n, 1);
     loop_heard(loop, &connection->mark);
+    /* The library frees the handle after this call: a request that comes back
+     * must find that there is nobody to answer. */
     connection->handle = NULL;
+    /* A request that another thread has keeps its connection; mhd_serve() frees
+     * it when it comes back. */
     if (connection->request.stage != REQUEST_WAITING ||
         suspend_withdraw(&connection->request))
         free_it(connection);
@@ -359,6 +379,8 @@ static void *on_request_line(void *cls, const char *target,
     loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
+    /* The query is cut off before the library parses it into arguments, each of
+     * which would take its memory. */
     mark = loop->parses_in_place && target ? strchr(target, '?') : NULL;
     if (mark && mark[1])
         mark[1] = '\0'; /* the request has a copy */
@@ -435,10 +457,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
             head->size = info->header_size;
         }
         check_head(head, &request->verdict);
+        /* A verdict that closes is replied in the first call, after which the
+         * library closes; a body is not read then. */
         return request->verdict.close ? dispatch(connection, method) : MHD_YES;
     }
     if (request->stage != REQUEST_READING)
         return request->stage == REQUEST_FAILED ? MHD_NO : MHD_YES;
+    /* All of the bytes are taken: the library would bring what is left once
+     * more. */
     *data_size = 0;
     if (!size)
         return dispatch(connection, method);
@@ -463,6 +489,8 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
     /* While it waited the next request may have come. */
     if (request->waits_for != REQUEST_FOR_NOTHING)
         request->loop->begun++;
+    /* The customer of an order has the answer, and may send the next: the loop
+     * gathers that together with others'. */
     if (request->waits_for == REQUEST_FOR_ORDER)
         loop_answered(request->loop, &connection->mark);
     restart(connection);

@@ -86,6 +86,7 @@ static void add_fault(struct parse_error *error, const char *field,
     struct parse_fault *at;
 
     error->problem = PROBLEM_FIELDS;
+    /* The reply has room for so many; the client mends these first. */
     if (error->faults_n == PARSE_FAULTS_MAX)
         return;
     at = &error->faults[error->faults_n++];
@@ -232,6 +233,8 @@ static const char *read_field(const struct field *field, const json_t *value,
                      (*at == ' ' || *at > '~' || *at == '"' || *at == '\\'))
                 return "has to be visible ASCII, without quotes and "
                        "backslashes";
+        /* The NUL is copied with the text; jansson has refused one inside it,
+         * so that SIZE is the length. */
         memcpy(out, text, size + 1);
         return NULL;
     case TIME:
@@ -274,6 +277,8 @@ bool parse_body(enum parse_document document, const char *body, size_t size,
             add_fault(error, field->name, wrong);
     }
     /* Unknown fields are told after what is wrong with the known ones. */
+    /* The walk over all names is made only if there is one more than we know:
+     * of an order there is none. */
     if (known < json_object_size(json))
         json_object_foreach(json, name, value)
         {
@@ -303,6 +308,8 @@ bool parse_key(const char *text, char *key)
 
     text += quoted;
     while (*text && !(quoted && *text == '"')) {
+        /* A backslash before any other sign has no meaning in the standard, and
+         * two readers might give it two. */
         if (quoted && *text == '\\' && text[1] != '"' && text[1] != '\\')
             return false;
         text += quoted && *text == '\\';

@@ -109,6 +109,8 @@ size_t render_order(const struct store_order *order, enum render_view view,
 {
     bool cancelled = order->state == STORE_CANCELLED && view != RENDER_PLACED;
     int64_t total;
+    /* JSON's readers take numbers for doubles: above 2^53 - 1 they would show
+     * another sum. */
     bool exact =
         !__builtin_mul_overflow(order->price_cents, order->quantity, &total) &&
         total <= STORE_NUMBER_MAX;
@@ -149,6 +151,8 @@ const char render_csv_head[] =
 
 static void put_field(const char *text, FILE *out)
 {
+    /* A spreadsheet takes these signs for the beginning of a formula, and a key
+     * may be anybody's text. */
     fprintf(out, ",\"%s", *text && strchr("=+-@", *text) ? "'" : "");
     for (; *text; text++) {
         if (*text == '"')
@@ -243,6 +247,8 @@ char *render_products(const struct store_product products[], size_t n,
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, product_json(&products[i], lock));
+    /* json_pack() takes over what "o" stands for, also if it fails: nothing is
+     * left to be freed. */
     return dump_take(json_pack("{s:o,s:o}", "products", list, "next",
                                next ? json_integer(next) : json_null()));
 }

@@ -56,6 +56,8 @@ enum problem reply_of_status(enum store_status status)
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 
+    /* A status without a row reads as 0, PROBLEM_NONE, which no row has: then
+     * the outcome of an order decides. */
     return problems[status] ? problems[status]
                             : (enum problem)order_outcome_of(status);
 }
@@ -122,6 +124,8 @@ static void send_problem(struct request *request, enum problem problem,
     }
     if (row->retry_s)
         request_header(request, "Retry-After", row->retry);
+    /* The text is copied for each request: the next problem overwrites it,
+     * maybe before this reply is sent. */
     body = last.size ? request_alloc(request, last.size) : NULL;
     if (body)
         memcpy(body, last.document, last.size);

@@ -18,6 +18,8 @@
  * into NULs. Path and body begin as the empty string, never as NULL. */
 bool request_begin(struct request *request, const char *target)
 {
+    /* What stands before is the connection's and stays; the fields are large,
+     * and count only up to fields_n. */
     const size_t from = offsetof(struct request, method);
     size_t size = strlen(target) + 1;
     char *text;
@@ -67,6 +69,8 @@ bool request_read(struct request *request, const char *data, size_t size)
     size_t room =
         verdict->body_size ? verdict->body_size : CHECK_BODY_BYTES_MAX;
 
+    /* The bound is on all that came, also what was thrown away: a client must
+     * not keep a connection with a body that never ends. */
     request->body_seen += size;
     if (request->body_seen > CHECK_SWALLOW_BYTES_MAX)
         return false;
@@ -147,6 +151,7 @@ static void task_run(struct task *task, struct worker *worker)
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
     else if ((status = request->run(request, worker, &error)) != STORE_OK)
         reply_status(request, status, &error);
+    /* A task that replied to nothing would leave its client waiting for ever. */
     assert(request->status);
     loop_post(request);
 }
@@ -166,6 +171,8 @@ bool suspend_withdraw(struct request *request)
     if (request->waits_for != REQUEST_FOR_TASK ||
         !tasks_withdraw(request->app->readers, &request->task))
         return false;
+    /* The request waits no more, though it has no loop_post(): what that would
+     * count is taken back here. */
     request->stage = REQUEST_READING;
     request->loop->expected--;
     reply_problem(request, PROBLEM_OVERLOADED,
@@ -182,11 +189,14 @@ void suspend_for_order(struct request *request, request_answer *answer)
 {
     struct order *order = &request->order;
 
+    /* An order that is sure to be refused is answered here: after a sale most
+     * orders are, and none of them waits for a thread. */
     if (dispatcher_refuse_known(request->app->dispatcher, order)) {
         answer(request);
         return;
     }
     if (!prepare_wait(request)) {
+        /* The dispatcher never hears of this order, and so does not count it. */
         metrics_order(request->app->metrics, ORDER_SHUTTING_DOWN);
         return;
     }
@@ -207,6 +217,8 @@ static void write_done(struct store_write *write)
     if (reply_of_status(write->status) == PROBLEM_STORE_UNAVAILABLE)
         metrics_count(request->app->metrics, METRICS_CHANGES_FAILED, 1);
     loop_post(request);
+    /* The count falls after the post, and by `loop`, because the request may be
+     * gone: until it is 0 loop_free() must wait. */
     atomic_fetch_sub(&loop->writes, 1);
 }
 
@@ -242,6 +254,8 @@ void suspend_for_inventory(struct request *request, request_answer *answer)
     request->call.done = call_done;
     request->call.owner = request;
     request->answer = answer;
+    /* The call may have come back before this returns; it lies in the inbox
+     * until this thread looks, so that the wait may be noted late. */
     if (inventory_submit(request->app->inventory, &request->call))
         wait_for(request, REQUEST_FOR_INVENTORY);
     else

@@ -173,6 +173,8 @@ void route_dispatch(struct request *request, const char *method)
     const struct route *route;
     const char *wrong;
 
+    /* The head was judged before: nothing of what it says may be used now, its
+     * method and target included. */
     if (verdict->problem != PROBLEM_NONE) {
         reply_problem(request, verdict->problem, "%s", verdict->detail);
         return;
@@ -183,6 +185,8 @@ void route_dispatch(struct request *request, const char *method)
         reply_problem(request, PROBLEM_BAD_TARGET, "%s", wrong);
         return;
     }
+    /* The Host is looked at before the path, because a page that came by DNS
+     * rebinding must not even read. */
     if (access_is_misdirected(request)) {
         reply_problem(request, PROBLEM_MISDIRECTED,
                       "this is %s; other names are for servers with an admin "
