@@ -49,6 +49,8 @@ static void on_line(void *ctx, const struct store_audit_line *line)
     void *more =
         reallocarray(ledger->lines, ledger->lines_n + 1, sizeof(*line));
 
+    /* The verdict needs all lines, so that a lack of memory is noted, and the
+     * audit goes on to its end: its connection must be closed. */
     ledger->out_of_memory |= !more;
     if (!more)
         return;
@@ -119,6 +121,7 @@ static int audit(const struct options *options, struct ledger *ledger)
 
     status = store_reader_open_url(options->db, &reader, &error);
     if (status == STORE_OK) {
+        /* A file that is damaged may still give sums that look right. */
         status = store_intact(reader, &error);
         if (status == STORE_OK)
             status = store_audit(reader, on_line, ledger, ledger->acked,

@@ -52,6 +52,9 @@ int main_loop_signals(void)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
+    /* The signals are blocked before any thread is started, because each
+     * inherits that: else one of them would get the signal, and not the
+     * descriptor. */
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not an end */
@@ -186,6 +189,8 @@ static void tick(const struct app *app, struct state *state)
     if (state->watchdog_us > 0 && atomic_load(&app->is_open))
         beats = app->inventory ? inventory_beat(app->inventory)
                                : dispatcher_beat(app->dispatcher);
+    /* The watchdog hears of us only if the thread that decides orders has
+     * moved: one that hangs needs a restart, however well this loop goes. */
     if (beats != state->beats)
         sd_notifyf(0, "WATCHDOG=1");
     state->beats = beats;
@@ -214,6 +219,8 @@ void main_loop_run(struct service *s)
         tick(&s->app, &state);
         ticks = state.watchdog_us > 0 || state.awaited ||
                 (redis && !state.redis_up);
+        /* poll() leaves out what is -1. The descriptors change with each Redis,
+         * and with the opener's end. */
         fds[1].fd = redis && state.redis_up ? redis_proc_fd(redis) : -1;
         fds[3].fd = s->opens ? s->opened_fd : -1;
         for (size_t i = 0; i < 4; i++)
@@ -233,6 +240,8 @@ void main_loop_run(struct service *s)
                 state.log_redis_ms = clock_ms() + LOG_EVERY_MS;
             }
         }
+        /* The signals come last, so that what the opener has opened is known
+         * before the end takes it apart. */
         if (fds[0].revents && goes_on) {
             goes_on = read(s->signals, &info, sizeof(info)) == sizeof(info) &&
                       info.ssi_signo == SIGHUP;

@@ -126,6 +126,8 @@ static enum opener_answer open_store(struct service *s)
         status = seed(s->app.store, level, &error);
     if (status == STORE_OK)
         return OPENER_OPEN;
+    /* To try again would not help: a person has to change something, and a
+     * service manager must not restart us for ever. */
     if (status == STORE_UNFIT || status == STORE_MISUSE) {
         log_store(s, status, &error);
         s->exit_code = EXIT_FOR_A_PERSON;
@@ -206,6 +208,8 @@ static bool open_parts(struct service *s)
     struct app *app = &s->app;
 
     if (spawns_redis(s)) {
+        /* The server itself is started by the main thread, in service_opened():
+         * it dies with the thread that started it. */
         s->redis = redis_proc_new(s->db_path, error, sizeof(error));
         if (!s->redis) {
             log_error("redis", "error=\"%s\"", error);
@@ -258,6 +262,8 @@ static void *opener_main(void *arg)
                          "not all connections could be opened: see the log");
             s->answer = OPENER_NOT_NOW;
         }
+        /* A try that failed half way leaves nothing: the next one begins from
+         * the start. */
         if (s->answer != OPENER_OPEN)
             close_parts(s);
     } while (s->answer == OPENER_NOT_NOW &&
@@ -312,6 +318,8 @@ static bool service_close(struct service *s)
     if (s->http)
         http_quiesce(s->http);
     health_stop(s->app.health);
+    /* The waits for other processes end now: orders that are under way must be
+     * answered before the service manager's patience is over. */
     if (s->app.store)
         store_end_waits(s->app.store);
     if (s->app.dispatcher)
@@ -379,6 +387,8 @@ bool service_opened(struct service *s)
         return false;
     if (s->redis && !redis_proc_tend(s->redis, error, sizeof(error)))
         health_heard(s->app.health, HEALTH_LOCK, error);
+    /* The flag comes last of what HTTP reads: a thread that sees it sees all
+     * the parts. */
     atomic_store(&s->app.is_open, true);
     health_watch(s->app.health, s->app.store, s->app.locks);
     return true;
@@ -403,6 +413,8 @@ static void run(struct service *s)
         http_quiesce(s->http);
         (void)http_drain(s->http, SERVE_DRAIN_MS_MAX);
         log_warn("stopped", "error=\"the database has not answered\"");
+        /* exit() would run what the libraries have registered, while the opener
+         * still uses them. */
         _exit(EXIT_ENDED);
     }
 }

@@ -62,6 +62,8 @@ bool address_parse(const char *text, size_t size, struct in6_addr *address)
         host++;
         copy[strcspn(copy, "]")] = '\0';
     } else if (port && !strchr(port + 1, ':')) {
+        /* One colon is a port's; several are those of an IPv6 address without
+         * brackets, which then has none. */
         *port = '\0';
     }
     return read_address(host, address, &bits);
@@ -87,6 +89,8 @@ static bool next_network(const char **list, struct in6_addr *network,
     if (!read_address(copy, network, bits))
         return false;
     prefix = slash ? strtoul(slash + 1, &end, 10) : *bits;
+    /* strtoul() takes a sign and blanks before the number: hence the look at
+     * its first digit. */
     if (prefix > *bits || *end || (slash && !isdigit((unsigned char)slash[1])))
         return false;
     *bits = (unsigned)prefix + (*bits == 32 ? ADDRESS_V4_BITS : 0);

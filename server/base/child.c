@@ -14,6 +14,7 @@ pid_t child_fork(int signal)
     if (pid != 0)
         return pid;
     (void)prctl(PR_SET_PDEATHSIG, signal);
+    /* A parent that ended before the prctl() sends no signal any more. */
     if (getppid() != parent) /* it has ended meanwhile */
         _exit(127);
     return 0;

@@ -140,6 +140,8 @@ static int give(struct reading *reading, size_t i, enum source source,
     if (table[i].kind >= ASK)
         return refuse(reading, line, "%s is no setting: %s",
                       spell(source, table[i].name, name), table[i].help);
+    /* The sources are read in their order, so that the first one stays; within
+     * one source the last word counts. */
     if (!reading->given[i].source || reading->given[i].source == source)
         reading->given[i] = (struct given){source, line, text};
     return 0;
@@ -355,6 +357,8 @@ static bool setting_set(const struct setting *s, const char *text,
         *(bool *)field = strcmp(text, "yes") == 0;
         return *(bool *)field || strcmp(text, "no") == 0;
     default:
+        /* A text that does not fit is refused rather than cut: a path that is
+         * cut names another file. */
         return (size_t)snprintf(field, s->size, "%s", text) < s->size;
     }
 }
@@ -385,6 +389,8 @@ static int settings_apply(const struct reading *reading, struct config *config)
                                 "does not go with --inventory: an order "
                                 "service has no database and no lock; say it "
                                 "to the inventory services");
+    /* The rules come after all settings have their values, because each looks
+     * at several. */
     wrong = config_rules_broken(config, &name);
     if (wrong)
         return refuse_value(reading, find(NOBODY, name), wrong);
@@ -412,6 +418,7 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
         status = file_read(&reading);
     if (status == 0)
         status = settings_apply(&reading, config);
+    /* The texts of the file are copied into the config by now. */
     free(reading.file_text);
     return status;
 }

@@ -137,6 +137,8 @@ const char *config_rules_broken(const struct config *c, const char **name)
 
 FILE *config_rules_open(const char *path, const char **why)
 {
+    /* Without O_NONBLOCK the open of a FIFO would wait for its writer, for ever
+     * if none comes. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct pollfd writer = {.fd = fd, .events = POLLIN};
     FILE *file = NULL;
@@ -153,6 +155,8 @@ FILE *config_rules_open(const char *path, const char **why)
 int config_rules_read_token(struct config *config, char *error,
                             unsigned error_size)
 {
+    /* Room for the newline, and for one more byte, by which a token that is too
+     * long is noticed. */
     char text[sizeof(config->admin_token) + 2] = "";
     size_t size = 0, len = 0;
     const char *why;
@@ -216,6 +220,8 @@ bool config_rules_fit(struct config *config, char *why, unsigned why_size)
         others = config->workers * (servers + 3);
     needed = config->connections_max + others + config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
+    /* The usual soft limit of 1024 is for programs that use select(); the hard
+     * one is what we may have. */
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     most = limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;

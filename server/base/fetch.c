@@ -105,6 +105,8 @@ struct fetch *fetch_begin(struct fetches *fetches,
         return NULL;
     fetch->begun_us = clock_us();
     fetch->easy = easy = curl_easy_init();
+    /* The fetch is in the list before anything can fail, because fetch_free()
+     * takes it out of it. */
     LIST_INSERT_HEAD(&fetches->list, fetch, place);
     if (!easy ||
         (what->body && !add_field(fetch, "Content-Type", "application/json")) ||
@@ -113,6 +115,8 @@ struct fetch *fetch_begin(struct fetches *fetches,
     curl_easy_setopt(easy, CURLOPT_URL, what->url);
     curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, what->target);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    /* A proxy of the environment is for the world outside: our own services are
+     * not behind it. */
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     /* Else it waits for the name service at the end, and all others with it. */
@@ -127,6 +131,8 @@ struct fetch *fetch_begin(struct fetches *fetches,
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->fields);
     if (what->body) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)what->body_size);
+        /* The size must be set before the body is copied, or libcurl would
+         * measure it as a string. */
         curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, what->body);
     }
     if (strcmp(what->method, what->body ? "POST" : "GET") != 0)

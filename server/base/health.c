@@ -98,10 +98,14 @@ static void hear(struct health *h, enum health_part part, const char *why)
         return;
     }
     snprintf(p->why, sizeof(p->why), "%s", why);
+    /* An outage that was not told of yet goes on: a short recovery must not
+     * begin a second line. */
     if (p->outage == QUIET) {
         p->refused = 0;
         p->outage = TO_BEGIN;
     }
+    /* The part begins as failing, since nobody has heard of it: its first
+     * failure still has to set the time. */
     if (!p->fails || p->since == 0) {
         p->since_us = now_us;
         p->since = time(NULL);
@@ -126,6 +130,7 @@ void health_heard_status(struct health *h, enum health_part part,
     bool for_good = status == STORE_GONE;
     char why[sizeof(error->text) + 80];
 
+    /* A store that is being closed is no outage. */
     if (!h || status == STORE_OK || status == STORE_CLOSED)
         return;
     snprintf(why, sizeof(why), "%s%s%s",
@@ -155,6 +160,8 @@ void health_refused(struct health *h, enum health_part part, const char *why)
         p = reader;
     else if (!p->fails || p->heard_us == 0)
         hear(h, part, why);
+    /* The time moves on with each refusal: an order that began before the last
+     * one, and went through, proves nothing. */
     p->failed_us = clock_us();
     for (size_t i = 0; i < HEALTH_PARTS; i++)
         h->parts[i].refused += part_rows[i].refuses == part;
@@ -187,6 +194,8 @@ static void try_lock_server(struct health *h)
 
     if (!h->session)
         status = dlock_session_open(h->locks, &h->session, &error);
+    /* A lock that could not be given back last time is still ours, and to take
+     * it again would be refused. */
     if (!h->holds && h->session)
         status =
             dlock_try(h->session, HEALTH_PROBE_LOCK, NULL, &h->grant, &error);
@@ -217,6 +226,8 @@ static void try_reader(struct health *h)
         health_worked(h, HEALTH_READER, begun_us);
     } else {
         health_heard_status(h, HEALTH_READER, status, &error);
+        /* The gauges say that nothing is known: the last numbers would look as
+         * if they were still true. */
         units.left = units.stranded = units.held = (int64_t)METRICS_UNKNOWN;
     }
     metrics_set(h->metrics, METRICS_STOCK, (uint64_t)units.left);
@@ -276,6 +287,8 @@ static void try_all(struct health *h)
     const struct part *lock = &h->parts[HEALTH_LOCK];
     bool tries_lock, tries_reader;
 
+    /* `asked` falls before the try: a question that comes while it runs is for
+     * the next one. */
     h->asked = false;
     if (store->fails || store->heard_us + TRY_EVERY_US < clock_us())
         try_store(h);
@@ -310,6 +323,8 @@ static bool tell(struct health *h, enum health_part part)
 
     if (!begins && !ends)
         return false;
+    /* The text is copied, because the mutex is let go for the terminal, which
+     * may be slow. */
     memcpy(why, p->why, sizeof(why));
     p->outage = begins ? TO_END : QUIET;
     p->logged_us = now_us;
@@ -433,6 +448,7 @@ struct health *health_new(struct metrics *metrics, bool is_order_service)
         if ((i == HEALTH_INVENTORY) == is_order_service)
             h->parts[i].fails = true;
         else
+            /* Half of the largest number, because is_known() adds to it. */
             h->parts[i].heard_us = UINT64_MAX / 2;
     h->runs = h->news_fd >= 0 &&
               pthread_create(&h->thread, NULL, thread_main, h) == 0;
@@ -462,6 +478,8 @@ void health_stop(struct health *h)
     h->stopping = true;
     pthread_cond_signal(&h->wanted);
     pthread_mutex_unlock(&h->mutex);
+    /* The thread may wait for the database, and would see only then that it is
+     * to end. */
     if (h->store) /* nobody sets it any more */
         store_end_waits(h->store);
     if (h->runs)

@@ -168,6 +168,8 @@ static void put_out(const char *text, size_t n)
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
     struct line line = {0};
+    /* The errno is the caller's: a line is often logged between a failure and
+     * the look at it. */
     int n, saved_errno = errno;
     va_list args;
     char gap[64];
@@ -183,12 +185,16 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
     va_end(args);
     line.text[line.n - 1] = '\n'; /* in place of the last pair's space */
     pthread_mutex_lock(&writing);
+    /* The gap is told in its own place, before the first line that has room
+     * again. */
     if (missing && has_room(0)) {
         n = snprintf(gap, sizeof(gap), "%slevel=warn msg=log missing=%u\n",
                      to_journal ? level_rows[LOG_WARN].priority : "", missing);
         put_out(gap, (size_t)n);
         missing = 0;
     }
+    /* Only the first line waits: if each did, a pipe that nobody reads would
+     * slow the service to a line a second. */
     if (has_room(missing ? 0 : LOG_WAIT_MS))
         put_out(line.text, line.n);
     else

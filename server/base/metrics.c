@@ -119,6 +119,8 @@ static void write_histogram(const struct metrics *metrics, size_t i, FILE *out)
     size_t n = histogram_rows[i].n;
 
     write_head(out, name, histogram_rows[i].help, "histogram");
+    /* Prometheus's buckets are cumulative, ours are not: so that an observation
+     * raises one counter and not all above. */
     for (size_t k = 0; k < n; k++, bound *= 2) {
         total += value_of(&buckets[k]);
         fprintf(out, "%s_bucket{le=\"%.10g\"} %" PRIu64 "\n", name,

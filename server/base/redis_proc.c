@@ -123,6 +123,8 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     int ends[2];
     bool gone;
 
+    /* The pipe is open and empty: it is alive. What it says must be read all
+     * the same, or it would hang once the pipe is full. */
     if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;
     redis_proc_kill(proc);
@@ -131,6 +133,8 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
         proc->pid = child_fork(SIGKILL);
         if (proc->pid == 0)
             child_become(argv, ends[1]);
+        /* The child alone has the writing end now: so the end of file says that
+         * it has died. */
         close(ends[1]);
     }
     if (proc->pid <= 0) {
@@ -235,6 +239,7 @@ void redis_proc_stop(struct redis_proc *proc)
     if (!proc)
         return;
     redis_proc_kill(proc);
+    /* A server that was killed leaves its socket behind. */
     unlink(socket_path(proc));
     free(proc);
 }

@@ -48,6 +48,8 @@ void tasks_submit(struct tasks *tasks, struct task *task)
         pthread_cond_signal(&tasks->work);
     }
     pthread_mutex_unlock(&tasks->mutex);
+    /* run() is called without the mutex, since it may hand in another task, or
+     * wake one who takes the mutex. */
     if (stopping)
         task->run(task, NULL);
 }
@@ -57,6 +59,8 @@ bool tasks_withdraw(struct tasks *tasks, struct task *task)
     bool was_queued;
 
     pthread_mutex_lock(&tasks->mutex);
+    /* The answer and the taking out are one step under the mutex: a thread
+     * either has the task or never gets it. */
     was_queued = task->is_queued;
     if (was_queued)
         take_out(tasks, task);
@@ -79,6 +83,8 @@ static void *thread_main(void *arg)
         }
         take_out(tasks, task);
         pthread_mutex_unlock(&tasks->mutex);
+        /* The task is its owner's again once run() has answered: here it must
+         * not be touched afterwards. */
         task->run(task, &self->worker);
         pthread_mutex_lock(&tasks->mutex);
     }
@@ -118,6 +124,8 @@ struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
     }
     if (tasks->threads_n == n)
         return tasks;
+    /* The thread that failed is not counted, so that tasks_close() does not
+     * know of what it had opened. */
     dlock_session_close(self->worker.session);
     store_reader_close(self->worker.reader);
     log_error("tasks", "error=\"cannot start a thread of the %ss: %s%s\"", name,
@@ -136,6 +144,8 @@ void tasks_stop(struct tasks *tasks)
     tasks->stopping = true;
     pthread_cond_broadcast(&tasks->work);
     while ((task = TAILQ_FIRST(&tasks->queue))) {
+        /* Each task is refused by itself, and never lost: its owner waits for
+         * run(). */
         take_out(tasks, task);
         pthread_mutex_unlock(&tasks->mutex);
         task->run(task, NULL);
@@ -143,6 +153,8 @@ void tasks_stop(struct tasks *tasks)
     }
     pthread_mutex_unlock(&tasks->mutex);
     if (tasks->stop_fd >= 0)
+        /* The threads are told twice: by the condition those that have nothing
+         * to do, by the descriptor those that wait in a task. */
         eventfd_write(tasks->stop_fd, 1);
     while (tasks->threads_n > 0) {
         struct tasks_thread *last = &tasks->threads[--tasks->threads_n];

@@ -63,11 +63,15 @@ void timers_cancel(struct timers *timers, struct timer *timer)
 
     if (!timer->place)
         return;
+    /* The pointer to the timer, whichever it is, now points to the next one
+     * beside it: so a root and one of many below are taken out alike. */
     *timer->place = timer->next;
     if (timer->next)
         timer->next->place = timer->place;
     timer->place = NULL;
     timer->below = timer->next = NULL;
+    /* The timers below it are due at any time after it: as one heap they go
+     * back under the root. */
     add(timers, meld_all(below));
 }
 

@@ -100,6 +100,7 @@ static bool read_services(struct inventory *inv, const char *text)
             break;
         if (service->url[size - 1] == '/')
             service->url[size - 1] = '\0';
+        /* The loop needs no bound: at the latest it finds the new one itself. */
         for (same = 0; strcasecmp(inv->services[same].url, service->url) != 0;)
             same++;
         if (same < inv->services_n)
@@ -139,6 +140,7 @@ static void on_failure(struct inventory *inv, struct service *service,
                        uint64_t now_us, const char *why)
 {
     atomic_store(&service->is_ready, false);
+    /* One service that is away is no outage, as long as another one is ready. */
     if (!choose(inv, NULL, true))
         health_heard(inv->app->health, HEALTH_INVENTORY, why);
     if (!service->is_told)
@@ -199,6 +201,7 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
                outcome_of(call) == ORDER_STORE_UNAVAILABLE) {
         metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
     }
+    /* The depth falls before done(), after which the call may be gone. */
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
 }
@@ -272,6 +275,8 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
     call->is_open |=
         not_now && strstr(try->reply.text, "\"" ORDER_OPEN_MEMBER "\":true");
     if (answered && !(in_doubt && call->is_open)) {
+        /* The last answer is the one to be told; but not if an earlier try may
+         * have ordered, and said so: that must not be forgotten for a later no. */
         free(call->reply.text);
         call->reply = try->reply;
         try->reply.text = NULL;
@@ -312,11 +317,14 @@ static void serve(struct inventory *inv, uint64_t now_us)
         but = call->is_lost && !others ? NULL : call->failed;
         service = in_time ? choose(inv, but, false) : NULL;
         if (!service && in_time && (call->is_lost || others)) {
+            /* No service has room: those behind it need not be looked at, but
+             * for their time now and then. */
             if (!sweeps && !choose(inv, NULL, false))
                 break;
             continue;
         }
         TAILQ_REMOVE(&inv->waiting, call, place);
+        /* The difference wraps for a call without time, which gets no service. */
         limit_us = call->due_us - now_us;
         if (limit_us > inv->try_us)
             limit_us = inv->try_us;
@@ -326,6 +334,8 @@ static void serve(struct inventory *inv, uint64_t now_us)
             continue;
         }
         service->flying++;
+        /* The next call begins at the next service: so they take turns,
+         * whatever their answers last. */
         inv->turn = (size_t)(service - inv->services) + 1;
     }
 }
@@ -339,6 +349,8 @@ static void end_all(struct inventory *inv)
 
     LIST_FOREACH(try, &inv->fetches.list, place) {
         call = try->owner;
+        /* The call is answered, and may be gone: what still comes of its try
+         * belongs to nobody. */
         try->owner = NULL;
         if (!call)
             continue;
@@ -432,6 +444,8 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
 {
     size_t most = (size_t)inv->app->config->queue_max;
 
+    /* The depth is raised before `closed` is read: the thread that ends reads
+     * them the other way round, so that no call is left behind. */
     if (atomic_fetch_add(&inv->depth, 1) >= most || atomic_load(&inv->closed)) {
         atomic_fetch_sub(&inv->depth, 1);
         fetch_wake(&inv->fetches); /* it may wait for a depth of 0 */
@@ -440,6 +454,7 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
         return false;
     }
     call->begun_us = clock_us();
+    /* Two tries, each of which may take its whole time. */
     call->due_us = call->begun_us + 2 * inv->try_us;
     pthread_mutex_lock(&inv->mutex);
     TAILQ_INSERT_TAIL(&inv->inbox, call, place);
