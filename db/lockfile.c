@@ -25,6 +25,8 @@
  * database open, by its id. */
 #define PROCESS_BYTE(id) (((off_t)1 << 60) + (off_t)((id) >> 4))
 
+/* A file is known by its name and by its device and inode: under the same name
+ * another file may come. */
 struct place {
     char path[PATH_MAX];
     dev_t dev; /* which file it was */
@@ -64,6 +66,8 @@ static enum store_status take(struct lockfile *file, bool shared,
     enum store_status status = STORE_OK;
     struct backoff backoff = {0};
 
+    /* The descriptor is not inherited by children: a lock lives as long as any
+     * descriptor of it, and would outlive this process. */
     file->fd = open(file->own.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file->fd < 0 || !note(&file->own, file->fd)) {
         status = failure_status(errno);

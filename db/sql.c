@@ -1,3 +1,6 @@
+/* The part of the wall that both engines share: opening, statements found again
+ * by their text, the first failure that stays, and the schema's versions. See
+ * sql.h. */
 #include "db/sql.h"
 
 #include <assert.h>
@@ -65,6 +68,8 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
 /* Nobody else changes what SQLite's writer has read. */
 enum store_status sql_conflict(struct sql *db, const char *text)
 {
+    /* A conflict is worth another try on a server only. In SQLite there is one
+     * writer, and a guard that fails there is a fault. */
     db->again = db->engine->far;
     return sql_fail(db, db->again ? STORE_BUSY : STORE_IO, "%s", text);
 }
@@ -179,6 +184,7 @@ enum store_status schema_bring_up(struct sql *db)
         from = version;
         for (; db->status == STORE_OK && version < db->engine->versions;
              version++)
+            /* A version that changed only the other engine has no script here. */
             if (db->engine->scripts[version])
                 db->engine->script(db, db->engine->scripts[version]);
         /* The version is written last: where each change of a table commits by

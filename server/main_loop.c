@@ -72,6 +72,8 @@ static void reload(struct service *s, const struct state *state)
 
     if (!state->awaited)
         sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_us());
+    /* All settings are read and judged as at the start, and two are taken: a
+     * file with a mistake in it changes nothing. */
     if (config_load(s->argc, s->argv, &fresh, error, sizeof(error)) == 0) {
         if (*fresh.admin_token)
             access_set_token(fresh.admin_token);

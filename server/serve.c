@@ -390,6 +390,7 @@ bool service_opened(struct service *s)
     /* The flag comes last of what HTTP reads: a thread that sees it sees all
      * the parts. */
     atomic_store(&s->app.is_open, true);
+    /* The parts go to the health last, because its thread tries them at once. */
     health_watch(s->app.health, s->app.store, s->app.locks);
     return true;
 }

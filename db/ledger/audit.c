@@ -208,6 +208,8 @@ store_audit(struct store_reader *reader,
      * saw. */
     sql_rollback(db);
     db->patient = false;
+    /* An audit that could not read everything has not found the ledger
+     * balanced, whatever its numbers say. */
     audit->balanced = db->status == STORE_OK;
 #define ROW(member, name, fault) audit->balanced &= !*(fault) || !audit->member;
 #include "db/audit.inc"

@@ -15,6 +15,8 @@ bool fence_valid(const struct store_fence *fence, struct store_error *error)
     length = fence->name ? strlen(fence->name) : 0;
     if (length > 0 && length <= STORE_FENCE_NAME_BYTES_MAX &&
         strlen(fence_owner(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
+        /* The database's integers are signed: a larger token would be stored as
+         * one below zero, and every later one would pass. */
         fence->token <= INT64_MAX)
         return true;
     failure_text(error,

@@ -121,6 +121,8 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
 static void add_order(struct filter *filter, int64_t number, int64_t product_id,
                       int64_t user_id, const char *key)
 {
+    /* One table has the entries of both: a customer's order is two entries, and
+     * a key that looks like a user costs a look in vain. */
     add(filter, number, filter_user(filter, product_id, user_id));
     if (key[0] != '\0')
         add(filter, number, filter_key(filter, key));

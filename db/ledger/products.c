@@ -404,6 +404,8 @@ enum store_status products_change(struct sql *db, struct store_write *write)
             needed |= number->given & ~(unsigned)STORE_GIVEN_STOCK;
         if (change->given & number->given)
             *now = *number_of(&change->product, number);
+        /* All numbers are looked at, also those that were not given: what is
+         * stored after a change must be in range as a whole. */
         valid &= *now >= number->least && *now <= number->most;
     }
     if (change->given & STORE_GIVEN_NAME)
@@ -421,6 +423,8 @@ enum store_status products_change(struct sql *db, struct store_write *write)
                         "1 to %d segments, numbers from 0 to 2^53-1 and "
                         "a year at most to pay",
                         STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
+    /* The window is judged after both ends are merged: each alone may be right,
+     * and the pair not. */
     if (product.ends_ms != 0 && product.ends_ms <= product.opens_ms)
         return sql_fail(db, STORE_WINDOW,
                         "a product needs an end after its opening");

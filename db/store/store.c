@@ -124,6 +124,7 @@ enum store_status store_open(const struct store_options *options,
         goto err;
     opened->soldout.shared = opened->writer.shared;
     opened->soldout.file = opened->lockfile;
+    /* 0 is the generation of a note that nobody has written. */
     atomic_init(&opened->soldout.generation, 1);
     status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)

@@ -102,6 +102,8 @@ bool address_list_valid(const char *list)
     struct in6_addr network;
     unsigned bits;
 
+    /* next_network() takes a comma away with its element, and would not see
+     * that nothing follows. */
     if (*list && list[strlen(list) - 1] == ',')
         return false;
     while (*list)
@@ -117,6 +119,8 @@ bool address_is_listed(const char *list, const struct in6_addr *address)
 
     while (*list && next_network(&list, &network, &bits)) {
         whole = bits / 8;
+        /* All addresses are of IPv6, those of IPv4 mapped: one comparison of
+         * prefixes serves both. */
         if (!memcmp(&network, address, whole) &&
             (bits % 8 == 0 ||
              !((network.s6_addr[whole] ^ address->s6_addr[whole]) >>

@@ -22,6 +22,8 @@ pid_t child_fork(int signal)
 
 void child_become(char *const argv[], int out)
 {
+    /* Between fork() and exec() only calls that are safe in a signal handler:
+     * another thread may have held a mutex of libc at the fork. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
 

@@ -249,6 +249,8 @@ static int environment_read(struct reading *reading)
             strncmp(name, "STOCKADE_SERVICE_", 17) == 0)
             continue;
         i = find(ENVIRONMENT, name);
+        /* A variable that nobody knows is only told: it may be another
+         * program's, while an unknown flag or line can only be meant for us. */
         if (i == ROWS || table[i].kind == ASK)
             log_warn("config", "variable=%s error=\"there is no such setting\"",
                      name);
@@ -301,6 +303,8 @@ static int file_read(struct reading *reading)
         config_rules_open(reading->given[reading->path_at].text, &reason);
     size_t size = 0;
     ssize_t n = file ? getdelim(&reading->file_text, &size, '\0', file) : -1;
+    /* getdelim() gives -1 for an empty file as well, which has no settings and
+     * no fault. */
     bool is_read = file && (n >= 0 || feof(file));
     char why[128], *rest = n > 0 ? reading->file_text : NULL, *text;
     unsigned line = 0;
@@ -414,6 +418,7 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
     if (status < 0 || config->help)
         return status;
     status = environment_read(&reading);
+    /* The file comes last, since a flag or a variable says which one it is. */
     if (status == 0 && reading.given[reading.path_at].source)
         status = file_read(&reading);
     if (status == 0)

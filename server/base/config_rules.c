@@ -178,6 +178,8 @@ int config_rules_read_token(struct config *config, char *error,
     size -= size > 0 && text[size - 1] == '\n';
     while (isgraph((unsigned char)text[len]))
         len++;
+    /* A NUL or a blank in the file ends the count before its size: a token that
+     * is cut would be a shorter one than its author believes. */
     if (len == 0 || len != size || len >= sizeof(config->admin_token)) {
         snprintf(error, error_size,
                  "what is in it has to be one line of 1 to 127 visible ASCII "
@@ -211,6 +213,8 @@ bool config_rules_fit(struct config *config, char *why, unsigned why_size)
     int64_t servers = count(config->redis), others, needed, most;
 
     if (config->http_threads == 0)
+        /* The other half of the cores is for the committer, the lock client and
+         * Redis. */
         config->http_threads = cores > 3 ? cores / 2 : 1;
     if (*config->inventory)
         others = count(config->inventory) * (CONFIG_FLYING_MAX + 1);
@@ -227,6 +231,8 @@ bool config_rules_fit(struct config *config, char *why, unsigned why_size)
     most = limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;
     if (needed <= most)
         return true;
+    /* Only the connections can give way: all the others are needed for each
+     * order. */
     config->connections_max -= needed - most;
     snprintf(why, why_size,
              "%" PRId64 " file descriptors are needed, %" PRId64
@@ -250,6 +256,8 @@ bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
 
 unsigned config_rules_command_timeout_ms(const struct config *config)
 {
+    /* A quarter of the wait: so a command that fails leaves time to be tried
+     * once more. */
     int64_t ms = config->lock_wait_ms / 4;
 
     return ms < 100 ? 100 : ms > 1000 ? 1000 : (unsigned)ms;

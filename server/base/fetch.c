@@ -183,6 +183,8 @@ struct fetch *fetch_next(struct fetches *fetches)
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &fetch);
     curl_multi_remove_handle(fetches->multi, easy);
     if (code != CURLE_OK) {
+        /* A request that did not go out was not done for certain, and may be
+         * sent elsewhere; of any other nobody knows. */
         fetch->end = fetch->is_sent ? FETCH_LOST : FETCH_NOT_SENT;
         if (!fetch->why[0])
             snprintf(fetch->why, sizeof(fetch->why), "%s",

@@ -177,7 +177,10 @@ void health_worked(struct health *h, enum health_part part, uint64_t begun_us)
     pthread_mutex_lock(&h->mutex);
     p = &h->parts[part];
     if (!p->fails)
+        /* Work proves only that the part was well when it began. */
         p->heard_us = begun_us;
+    /* Work that began before the last failure says nothing of the time after
+     * it. */
     else if (begun_us > p->failed_us)
         hear(h, part, NULL);
     pthread_mutex_unlock(&h->mutex);
@@ -352,6 +355,8 @@ static void *thread_main(void *arg)
     while (!h->stopping) {
         if (!any_fails(h) && !h->was_ready)
             h->was_ready = eventfd_write(h->news_fd, 1) == 0;
+        /* The mutex was let go for a line: all may have changed, so the pass
+         * begins anew. */
         if (tell(h, HEALTH_STORE) || tell(h, HEALTH_READER) ||
             tell(h, HEALTH_LOCK) || tell(h, HEALTH_INVENTORY))
             continue;

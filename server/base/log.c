@@ -93,6 +93,7 @@ static void put_quoted(struct line *line, const char *value)
         else
             fits = put(line, value, (size_t)n);
     }
+    /* LOG_END_BYTES are kept free for this quote, also in a line that was cut. */
     line->text[line->n++] = '"';
 }
 

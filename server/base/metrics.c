@@ -49,6 +49,8 @@ struct metrics *metrics_new(void)
 {
     struct metrics *metrics = calloc(1, sizeof(*metrics));
 
+    /* A gauge that nobody has set yet is not 0 but not known; the counters
+     * before begin at 0. */
     for (int i = METRICS_WAITING; metrics && i < METRICS_VALUE_N; i++)
         metrics_set(metrics, (enum metrics_value)i, METRICS_UNKNOWN);
     return metrics;

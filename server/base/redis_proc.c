@@ -177,6 +177,7 @@ struct redis_proc *redis_proc_new(const char *db_path, char *error,
         return NULL;
     }
     proc->out = -1;
+    /* dirname() may write into its argument, and `absolute` is still needed. */
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
     snprintf(beside, sizeof(beside), "%s.redis", absolute);

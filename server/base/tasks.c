@@ -45,6 +45,7 @@ void tasks_submit(struct tasks *tasks, struct task *task)
     if (!stopping) {
         TAILQ_INSERT_TAIL(&tasks->queue, task, place);
         task->is_queued = true;
+        /* One task needs one thread; all are woken only at the end. */
         pthread_cond_signal(&tasks->work);
     }
     pthread_mutex_unlock(&tasks->mutex);
@@ -156,6 +157,8 @@ void tasks_stop(struct tasks *tasks)
         /* The threads are told twice: by the condition those that have nothing
          * to do, by the descriptor those that wait in a task. */
         eventfd_write(tasks->stop_fd, 1);
+    /* The readers and sessions are closed when their threads have ended, since
+     * a task may use them to its end. */
     while (tasks->threads_n > 0) {
         struct tasks_thread *last = &tasks->threads[--tasks->threads_n];
 

@@ -14,6 +14,8 @@ static struct timer *meld(struct timer *a, struct timer *b)
         a = b;
     }
     later->next = a->below;
+    /* Each timer knows the pointer that leads to it: so it can be cancelled
+     * from anywhere, without a search. */
     later->place = &a->below;
     if (later->next)
         later->next->place = &later->next;
@@ -52,6 +54,8 @@ static void add(struct timers *timers, struct timer *more)
 
 void timers_set(struct timers *timers, struct timer *timer, uint64_t due_us)
 {
+    /* A timer that is moved is taken out first: later or earlier, it may not
+     * stand where it did. */
     timers_cancel(timers, timer);
     timer->due_us = due_us;
     add(timers, timer);

@@ -78,6 +78,8 @@ static const char *check_seams(const struct check_head *head)
             break;
         at = field->value + field->value_size + field->blanks + 2;
     }
+    /* The last piece must end where the head does: a proxy might take bytes
+     * that belong to no piece for another request. */
     if (i < head->fields_n || at + 2 != head->bytes + head->size)
         return "a header line is folded, or has a NUL in it, or does "
                "not end in CRLF";

@@ -195,6 +195,7 @@ static void collect(struct viewer *viewer)
                     "id: %08" PRIx32 "-%" PRIu64 "\nevent: products\n"
                     "data: %s\n",
                     feed->run, feed->last, json);
+            /* The list has all that the events up to now have told. */
             viewer->next = feed->last + 1;
         }
         free(json);

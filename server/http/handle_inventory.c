@@ -45,6 +45,8 @@ static void order_answer(struct request *request)
         order_not_now(order, ORDER_STORE_UNAVAILABLE,
                       "no inventory service is ready");
     } else {
+        /* The status makes reply_outcome() say that it is open: a program must
+         * not take the 503 for "nothing was ordered". */
         order->record.status = STORE_UNKNOWN;
         order_set_outcome(order, ORDER_STORE_UNAVAILABLE,
                           "no inventory service has answered; it may have been "

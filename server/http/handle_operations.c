@@ -52,6 +52,8 @@ void handle_operations_readyz(struct request *request)
                        sizeof(ready) - 1);
     else
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
+    /* The question is noted after the reply: who asks now is told what is
+     * known, and the next one what the try finds. */
     health_try(request->app->health);
 }
 
@@ -79,6 +81,8 @@ void handle_operations_metrics(struct request *request)
                                          : answer == HEALTH_READY);
     metrics_set(metrics, METRICS_WAITING_LIMIT,
                 (uint64_t)app->config->queue_max);
+    /* The depth is one of the parts, which may be looked at only once they are
+     * open. */
     if (is_open)
         metrics_set(metrics, METRICS_WAITING,
                     app->inventory ? inventory_depth(app->inventory)

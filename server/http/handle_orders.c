@@ -38,6 +38,8 @@ static void post_answer(struct request *request)
     }
     if (order->outcome == ORDER_REPLAYED)
         request_header(request, "Idempotent-Replayed", "true");
+    /* A replay has the status of the first reply too: a client that repeats
+     * itself need not know a second yes. */
     reply_order(request, 201, &order->record, RENDER_PLACED);
 }
 
@@ -74,6 +76,8 @@ enum store_status handle_orders_get(struct request *request,
     struct store_order order = {0};
     enum store_status status;
 
+    /* The key is there only on the way through handle_orders_find(): of the
+     * table's other row it is empty. */
     status = *key ? store_order_by_key(worker->reader, key, &order, error)
                   : store_order_get(worker->reader, request->match.param,
                                     &order, error);
@@ -141,6 +145,7 @@ static void pay_answer(struct request *request)
     case STORE_ORDER_EXPIRED:
     case STORE_ORDER_CANCELLED:
     case STORE_ALREADY_PAID:
+        /* A payment that is repeated was counted at its first time. */
         metrics_count(request->app->metrics, METRICS_LATE_PAYMENTS,
                       !pay->replayed);
         break;

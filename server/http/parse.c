@@ -257,11 +257,14 @@ bool parse_body(enum parse_document document, const char *body, size_t size,
 
     if (given)
         *given = 0;
+    /* The body was no object: its error is all that can be said. */
     if (!json)
         return false;
     for (field = fields; field->name; field++) {
         void *at = (char *)out + field->at;
 
+        /* The fields are asked for in the table's order, so that the faults are
+         * told in the same order each time. */
         value = json_object_get(json, field->name);
         known += value != NULL;
         if (given && value)
@@ -294,6 +297,8 @@ bool parse_body(enum parse_document document, const char *body, size_t size,
 void parse_add_faults(struct parse_error *error, unsigned given,
                       const char *detail)
 {
+    /* The faults of a write come as a set of fields: here they get their names
+     * back. */
     for (const struct field *field = product_fields; field->name; field++)
         if (given & field->given)
             add_fault(error, field->name, detail);

@@ -39,6 +39,8 @@ static char *dump_take(json_t *json)
 
 static char *put_integer(char *at, int64_t value)
 {
+    /* The minus is taken of the unsigned number, because the smallest integer
+     * has no positive one. */
     uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
     char digits[20], *first = digits + sizeof(digits);
 
@@ -88,6 +90,8 @@ static char *put_text(char *at, const char *text)
     return *text ? PUT(stpcpy(PUT(at, "\""), text), "\"") : PUT(at, "null");
 }
 
+/* The reply to the order itself says how it was then, also when it is repeated
+ * after a cancel: the same bytes. */
 static const char *state_text(const struct store_order *order,
                               enum render_view view)
 {
@@ -131,6 +135,8 @@ size_t render_order(const struct store_order *order, enum render_view view,
     at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
     if (view == RENDER_NOW_WITH_SEGMENT)
         at = put_integer(PUT(at, ",\"segment\":"), order->segment);
+    /* A member that most orders would have as null is left out: clients of
+     * products that are paid at once never see it. */
     if (order->pay_until_ms)
         at = put_time(PUT(at, ",\"pay_until\":"), order->pay_until_ms);
     /* Also one that is paid at once may have been paid once more. */

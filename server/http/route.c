@@ -156,6 +156,8 @@ static void refuse_without_store(struct request *request,
     struct metrics *metrics = request->app->metrics;
 
     if (route->handle == handle_orders_post)
+        /* The counts are those that the store would have raised: an outage
+         * before the first opening must show in the same graphs. */
         metrics_order(metrics, ORDER_STORE_UNAVAILABLE);
     else if (route->handle && !request->is_read)
         metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
@@ -211,6 +213,8 @@ void route_dispatch(struct request *request, const char *method)
                             "none came, or another one"
                           : "without an admin token only local clients may, "
                             "and pages of this server");
+    /* The type is asked for before the body is parsed: of this type a page of
+     * another site may send none without a question to us first. */
     else if ((route->flags & (ROUTE_JSON | ROUTE_PATCH)) &&
              !has_right_type(request, route->flags))
         reply_problem(request, PROBLEM_MEDIA_TYPE, "send Content-Type: %s",
@@ -224,6 +228,8 @@ void route_dispatch(struct request *request, const char *method)
     else if (route->flags && !request->is_read && tag && strcmp(tag, "*") != 0)
         reply_problem(request, PROBLEM_CONDITION,
                       "nothing here has a tag: leave If-Match out");
+    /* An order service forwards only what has passed all checks here, so that
+     * an inventory service hears nothing malformed. */
     else if ((route->flags & ROUTE_ASKED) && request->app->inventory)
         handle_inventory_other(request);
     else if (route->run)

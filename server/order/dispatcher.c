@@ -88,6 +88,8 @@ static void refuse(struct dispatcher *d, struct order *order,
     order->is_fallback |= look_up;
     order_not_now(order, outcome, why);
     if (look_up)
+        /* The look has a limit of its own, because the order's was used up by
+         * what it is refused for. */
         wait_unlocked(d, order, d->queues.now_us + FALLBACK_US_MAX);
     else
         answer(d, order);
@@ -215,6 +217,9 @@ static void refuse_before(void *owner, struct queue *queue, uint64_t before_us,
         if (order->submitted_us >= before_us)
             continue;
         queue_remove(order);
+        /* The store was only read for the lock, outside of a transaction: the
+         * batch looks once more, and finds the order's key as well, if it has
+         * one. */
         if (outcome == ORDER_NO_PRODUCT)
             queue_push(&d->unlocked, order, false);
         else
@@ -397,6 +402,7 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
         next = order->next;
         settle(d, lot, order, error);
     }
+    /* The queue `unlocked` has no lock: locks.c does not know it. */
     if (!lot->unlocked)
         locks_update(d->locks, queue);
 }

@@ -176,6 +176,8 @@ static uint64_t weigh(const struct hint_product *product, int64_t quantity,
         known += counts;
         sum += weights[i];
     }
+    /* With nothing known all segments weigh the same, so that the first orders
+     * learn about each. */
     average = known > 0 ? sum / known : 1;
     for (int64_t i = 0; i < product->n; i++) {
         if (product->segments[i].left == HINT_UNKNOWN &&
@@ -264,6 +266,8 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
     product->even_out =
         (struct store_even_out){.write = {.done = evened_out, .owner = product},
                                 .product_id = product_id};
+    /* The count is raised before the write is handed in: a store that is
+     * closing answers inside store_begin(). */
     hints->evening_out++;
     store_begin(hints->app->store, STORE_EVEN_OUT, &product->even_out.write);
 }

@@ -54,6 +54,8 @@ uint64_t lock_instance_id(const char *owner)
 {
     uint64_t id = 0;
 
+    /* An owner's name begins with 16 hexadecimal digits that all sessions of
+     * its process share. */
     (void)sscanf(owner, "%16" SCNx64, &id);
     return id;
 }
@@ -137,6 +139,8 @@ static void end(struct lock_task *task, const struct app *app,
     task->status = status;
     snprintf(task->error, LOCK_ERROR_BYTES, "%s", error->text);
     if (task->kind == LOCK_TAKE) {
+        /* The hold is counted from the answer, and not from the server's own
+         * grant: that is how long orders could go by it. */
         task->granted_us = now_us;
         metrics_observe(app->metrics, METRICS_LOCK_WAIT,
                         now_us - task->begun_us);
@@ -244,6 +248,7 @@ static void take(struct task *base, struct worker *worker)
     enum dlock_status status;
 
     begin(task);
+    /* The result of a task that no worker begins, because the pool stops. */
     task->status = DLOCK_UNREACHABLE;
     if (!worker || !look(task, worker, &terms)) {
         post(task);

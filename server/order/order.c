@@ -16,6 +16,8 @@
 
 enum order_outcome order_outcome_of(enum store_status status)
 {
+    /* The statuses that say no stand here, and the one that is tried again; all
+     * others are failures, of which nobody knows what they would have said. */
     const enum order_outcome outcomes[STORE_STATUS_N] = {
         [STORE_SOLD_OUT] = ORDER_SOLD_OUT,
         /* of the naive way, which knows one segment only */

@@ -13,6 +13,9 @@
 #define KEEP_US_MIN 5000
 #define KEEP_MANY   64 /* queues, and more */
 
+/* Few queues: a lock that is kept in vain keeps others out, so it goes back
+ * soon. Many: each one's orders come seldom, and short terms would have every
+ * lock taken anew for each order. */
 static const struct terms {
     uint64_t idle_us_max; /* without an order */
     uint64_t held_us_max; /* in one go, since orders may be placed */
@@ -92,6 +95,8 @@ void queue_push(struct queue *queue, struct order *order, bool again)
         return;
     }
     TAILQ_INSERT_TAIL(&queue->orders, order, place);
+    /* The first gap after a pause is the whole estimate, and those that follow
+     * correct it slowly: one customer who hesitates must not end the hold. */
     if (queue->pushed_us == 0 || gap > QUEUE_GAP_MAX_US)
         queue->gap_us = UINT64_MAX;
     else if (queue->gap_us == UINT64_MAX)
@@ -167,6 +172,8 @@ uint64_t queue_keep_until_us(const struct queue *queue, size_t queues_n)
         return held_until;
     if (queue->gap_us > terms->idle_us_max)
         return 0;
+    /* Below a few milliseconds the pauses of threads and networks are longer
+     * than the gaps. */
     if (idle_us < KEEP_US_MIN)
         idle_us = KEEP_US_MIN;
     if (idle_us > terms->idle_us_max)
