@@ -85,6 +85,8 @@ static enum store_status take(struct lockfile *file, bool shared,
             return failure_set(error, STORE_BUSY,
                                "another process is opening the database");
     }
+    /* The shared lock in the error's text is only tried to find out which of
+     * the two texts is true. */
     if (flock(file->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
         return failure_set(error, STORE_IN_USE,
                            !shared && flock(file->fd, LOCK_SH | LOCK_NB) == 0

@@ -67,7 +67,7 @@ static bool acked_read(const char *path, struct ledger *ledger)
     bool is_read = file && !ferror(file) && !is_torn;
     char *rest = n > 0 ? ledger->text : NULL, *line; /* else it is not set */
 
-    /* Room for all that it could be. */
+    /* An id and the blank behind it take two bytes at least. */
     ledger->acked = calloc((size_t)(n > 0 ? n : 0) / 2 + 1, sizeof(line));
     ledger->out_of_memory |= !ledger->acked;
     while (is_read && ledger->acked && (line = strsep(&rest, " \t\r\n")))
@@ -100,7 +100,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         printf("%" PRId64 " units not paid yet, %" PRId64 " orders expired, "
                "%" PRId64 " late payments to be refunded\n",
                a->held, a->expired, a->late);
-    if (ledger->text) /* of a list that is empty nothing is known */
+    if (ledger->text) /* 0 as well: an empty list has proved nothing */
         printf("%zu acknowledged orders looked up\n", ledger->acked_n);
 #define ROW(member, name, what)                                                \
     if (*(what) && a->member)                                                  \

@@ -215,6 +215,8 @@ void main_loop_run(struct service *s)
     char error[512];
 
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
+        /* A quarter of the manager's time, in ms: a tick that comes late is no
+         * hang. */
         state.watchdog_us / 4000 < state.tick_ms)
         state.tick_ms = state.watchdog_us / 4000;
     do {

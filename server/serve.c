@@ -5,7 +5,7 @@
  *     http, and then: store <- redis <- locks <- tasks <- hints <- dispatcher
  *
  * HTTP is first, and says "not now" as long as the database is not there: the opener
- * opens the rest. Of an order service only: inventory <- http.
+ * opens the rest. An order service has only: inventory <- http.
  */
 #include "server/commands.h"
 
@@ -234,6 +234,8 @@ static void close_parts(struct service *s)
 {
     struct app *app = &s->app;
 
+    /* Each part closes before what it uses: the lock client before the Redis of
+     * its locks, the store last. */
     dispatcher_close(app->dispatcher);
     hints_close(app->hints);
     tasks_close(app->readers);
@@ -249,8 +251,8 @@ static void close_parts(struct service *s)
     s->redis = NULL;
 }
 
-/* A thread of its own, because a try may hang in a look-up or in a disk. What the store
- * has may be gone again a moment later. */
+/* A thread of its own, because a try may hang in a look-up or in a disk. A store that
+ * was opened is closed again if one of the parts above it could not be. */
 static void *opener_main(void *arg)
 {
     struct service *s = arg;
@@ -328,7 +330,10 @@ static bool service_close(struct service *s)
         inventory_stop(s->app.inventory);
     tasks_stop(s->app.readers);
     if (s->http)
+        /* All requests have their answers by now; these still have to leave. */
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
+    /* From here on no thread of HTTP asks a part any more: only now they may be
+     * freed. */
     http_close(s->http);
     inventory_close(s->app.inventory);
     close_parts(s);

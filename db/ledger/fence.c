@@ -58,6 +58,8 @@ static bool is_announced(struct sql *db, const struct store_fence *fence)
     struct sql_query *query;
     int64_t found = 0;
 
+    /* The row is locked by either text: a later holder's stamp waits until this
+     * transaction is over. */
     query = sql_query(db,
                       db->cluster ? "UPDATE fences SET writes = writes + 1 "
                                     "WHERE " IS_ANNOUNCED

@@ -4,9 +4,9 @@
  *
  * An order is a small state machine, sold -> given back, and every move is a
  * compare-and-set: "UPDATE ... WHERE state = <from>" and a look at how many
- * rows changed. Of two cancels at once one changes a row and returns the units;
- * the other changes none and only reports what it finds. Of an order that is to be
- * paid there is more to tell, by its hold: see holds.c.
+ * rows changed. Two cancels at once: one changes a row and returns the units, the
+ * other changes none and only reports what it finds. An order that is to be paid has
+ * more states, by its hold: see holds.c.
  */
 #include "db/ledger/ledger.h"
 

@@ -404,7 +404,7 @@ static void begin(struct place *place, struct sql *db)
     if (rows->epoch == 0 || rows->epoch != db->epoch ||
         rows->changes != db->changes || rows->n > ROWS_MAX)
         place_forget(place);
-    /* What is known is not valid until end() says so: a transaction that fails
+    /* The known products are not valid until end() says so: a transaction that fails
      * on its way leaves it at 0. */
     place->rows.epoch = 0;
 }

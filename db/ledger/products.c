@@ -209,6 +209,8 @@ static void prepare(struct sql *db, struct deal *deal, int64_t n,
 {
     struct sql_query *query;
 
+    /* The rows are locked in the order of their segments: two that deal out at
+     * once must not wait for each other. */
     query = sql_query(db,
                       "SELECT stock FROM segments "
                       "WHERE product_id = ?1 ORDER BY segment " SQL_FOR_UPDATE,
@@ -337,8 +339,8 @@ static enum store_status create(struct sql *db,
     return deal_out(db, product->id, product->segments, product->initial, NULL);
 }
 
-/* With other segments the epoch rises even if no unit has to move. What was ordered
- * before there is a limit is counted by the next sale: to count takes long, and in a
+/* With other segments the epoch rises even if no unit has to move. Orders from
+ * before there was a limit are counted by the next sale: to count takes long, and in a
  * cluster other sales would always come first. */
 static enum store_status update(struct sql *db,
                                 const struct store_product *product,
@@ -495,6 +497,8 @@ enum store_status segments_even_out(struct sql *db, struct store_write *write)
 
     if (lock(db, even_out->product_id, &product) != STORE_OK)
         return db->status;
+    /* The width is the product's, and not that of now: segments that were
+     * retired for want of units may come back. */
     return deal_out(db, even_out->product_id, product.segments, 0,
                     &even_out->moved);
 }

@@ -82,8 +82,8 @@ void mysql_forget(struct sql_query *query)
     free(it);
 }
 
-/* Makes each ?N of the text a "?", and notes N. Of a plain "?" it is one more than the
- * highest before. */
+/* Makes each ?N of the text a "?", and notes N. A plain "?" has one more than the highest
+ * before, as in SQLite. */
 static void number_markers(char *text, struct statement *it)
 {
     char *end = text, *next;
@@ -377,6 +377,8 @@ static enum store_status find(const char *url, enum sql_find how,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error)
 {
+    /* A server's database is not made by us, and its address says all of its
+     * name: nothing is looked at before it is opened. */
     (void)how;
     if (snprintf(where, SQL_WHERE_BYTES, "%s", url) < SQL_WHERE_BYTES)
         return STORE_OK;

@@ -48,7 +48,7 @@
 #define BUCKETS_BELOW "WITH RECURSIVE b (n) AS (SELECT MIN(?2, "
 #define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
 
-/* What the newest bucket of ?1 to ?2 says of product ?3 and user ?4. */
+/* The newest bucket of ?1 to ?2 that has product ?3 and user ?4: WHAT it says. */
 #define NEWEST(what)                                                           \
     "(" BUCKETS_BELOW "(SELECT MAX(bucket_of_64) FROM purchases)" BUCKETS_DOWN \
     "SELECT " what " FROM b CROSS JOIN purchases WHERE n >= ?1 "               \

@@ -325,7 +325,7 @@ static enum store_status run_all(struct store *store,
  * may have room again once the WAL begins anew. */
 static void give_up(struct store *store, enum store_status status)
 {
-    /* What is known of products was read, or changed, in a transaction that is
+    /* The known products were read, or changed, in a transaction that is
      * void now. */
     place_forget(&store->place);
     if (!store->db)
@@ -339,8 +339,8 @@ static void give_up(struct store *store, enum store_status status)
 }
 
 /* A COMMIT's answer was lost: was it carried out? In a cluster, or where the address is
- * another server's by now, only a yes is certain. That it can be seen does not say that
- * it is on disk: a COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time. */
+ * another server's by now, only a yes is certain. An order that can be seen need not be
+ * on disk yet: a COMMIT of ours says so. STORE_UNKNOWN: nobody can tell in time. */
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
 {

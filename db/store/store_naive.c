@@ -60,7 +60,8 @@ enum store_status store_naive_select(struct store_reader *reader,
     }
     *stock = 0;
     if (orders_reset(order)) {
-        /* One transaction: what it sees is of one moment. That moment passes. */
+        /* One transaction, so that all is read of one moment; and when it ends,
+         * others may write: that is the naive way's hole. */
         sql_begin_reading(db);
         select_all(db, order, stock);
         sql_rollback(db);

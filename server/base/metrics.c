@@ -100,6 +100,7 @@ void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
     uint64_t bound = histogram_rows[histogram].first;
     size_t i = 0;
 
+    /* A value above the last bound ends at N, the bucket +Inf. */
     for (; i < histogram_rows[histogram].n && value > bound; bound *= 2)
         i++;
     add(&metrics->histograms[histogram].buckets[i], 1);

@@ -123,7 +123,7 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     int ends[2];
     bool gone;
 
-    /* The pipe is open and empty: it is alive. What it says must be read all
+    /* The pipe is open and empty: it is alive. Its output must be read all
      * the same, or it would hang once the pipe is full. */
     if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;

@@ -22,7 +22,7 @@ bool redis_proc_is_installed(void);
 struct redis_proc *redis_proc_new(const char *db_path, char *error,
                                   size_t error_size);
 
-/* The same, and starts redis-server; waits, at most three seconds, until it takes
+/* The same, and starts redis-server; waits, at most ten seconds, until it takes
  * connections. NULL and a text in ERROR if it does not. From the main thread only: the
  * server dies with the thread that started it. */
 struct redis_proc *redis_proc_start(const char *db_path, char *error,

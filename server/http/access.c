@@ -94,9 +94,9 @@ bool access_is_our_host(const char *host, const char *listen,
             is_host_of(machine, host, size));
 }
 
-/* From the right, each was written by who stands before it: the first that is no
- * trusted proxy's. What is left of that anybody may have written. A proxy may
- * add a field rather than an element. */
+/* The addresses are read from the right, because each proxy appends the one that it
+ * was called from. The first that is no trusted proxy's is the client; anybody may have
+ * written those to the left of it. A proxy may add a field rather than an element. */
 struct in6_addr access_client(const struct request *request)
 {
     const char *trusted = request->app->config->trusted_proxy, *at, *end;

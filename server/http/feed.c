@@ -163,7 +163,7 @@ static bool put_events(struct viewer *viewer, FILE *out)
 }
 
 /* All that there is to be told becomes the viewer's text; the time first, because the
- * windows of sales are seen by it. What has no memory the next look tries again. */
+ * windows of sales are seen by it. Without memory the next look tries again. */
 static void collect(struct viewer *viewer)
 {
     struct feed *feed = viewer->feed;

@@ -1,6 +1,6 @@
 /*
  * What an order service does not know itself: it has an inventory service answer, and
- * passes that reply on as it is. What is wrong with a request it refuses itself.
+ * passes that reply on as it is. A request that is malformed it refuses itself.
  *
  * An order without an Idempotency-Key gets one here, so that it can be asked for
  * again; if its outcome is not known, the customer is told that key.

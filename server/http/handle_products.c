@@ -47,6 +47,8 @@ static enum store_status list_run(struct request *request,
     }
     status = store_product_list(worker->reader, request->page.after, room,
                                 products, &n, error);
+    /* The one too many only tells that there is more: it is not shown, and the
+     * next page begins with it. */
     if (n == room)
         next = products[--n - 1].id;
     if (status == STORE_OK)
@@ -95,8 +97,8 @@ static void reply_fields(struct request *request, enum problem problem,
     reply_faults(request, &error);
 }
 
-/* The stock is missing of a new product only. Of a sale one end was given, the other one
- * is the product's. */
+/* The stock can be missing of a new product only. A window that is wrong has one end
+ * from the request at least: the fault is told of that one. */
 static void change_answer(struct request *request)
 {
     const struct store_change *change = &request->change;

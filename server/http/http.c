@@ -135,7 +135,7 @@ bool loop_begin_pass(struct loop *loop)
     loop->now_us = clock_us();
     loop->pass++;
     loop->begun = 0;
-    /* What was gathered goes out before `draining` is set, and the post comes
+    /* The gathered orders go out before `draining` is set, and the post comes
      * last: http_quiesce() promises that nothing is handed over after it. */
     if (atomic_load(&loop->drain) && !loop->draining) {
         hand_over(loop);

@@ -242,8 +242,8 @@ static void resume(struct connection *connection)
 }
 
 /* The body did not come in time. libmicrohttpd takes no reply before its end; so this
- * one is written past it, which works as long as nothing else is being sent. What comes
- * of the body after that ends the connection. */
+ * one is written past it, which works as long as nothing else is being sent. A part
+ * of the body that comes later ends the connection. */
 static void reply_late(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -362,7 +362,7 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
 
 /* ---- one request --------------------------------------------------------- */
 
-/* The request line has arrived. What is returned becomes *context below. */
+/* The request line has arrived. The pointer that is returned becomes *context below. */
 static void *on_request_line(void *cls, const char *target,
                              struct MHD_Connection *handle)
 {

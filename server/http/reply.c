@@ -165,7 +165,7 @@ void reply_status(struct request *request, enum store_status status,
     enum problem problem = reply_of_status(status);
     const char *detail = store_status_text(status);
 
-    /* Of a failure the operator wants details; of a wrong number its author. */
+    /* The operator needs details of a failure, a client those of a wrong number. */
     if ((problem_row(problem)->status >= 500 || status == STORE_RANGE) &&
         *error->text)
         detail = error->text;

@@ -1,5 +1,5 @@
 /*
- * What a request owns, what it asks, what it is answered; and the four ways to
+ * A request: the memory that it owns, its body and its reply; and the four ways to
  * wait. Each of these ends with loop_post(), on any thread, after which that
  * thread must not touch the request.
  */
@@ -18,7 +18,7 @@
  * into NULs. Path and body begin as the empty string, never as NULL. */
 bool request_begin(struct request *request, const char *target)
 {
-    /* What stands before is the connection's and stays; the fields are large,
+    /* The members before are the connection's and stay; the fields are large,
      * and count only up to fields_n. */
     const size_t from = offsetof(struct request, method);
     size_t size = strlen(target) + 1;
@@ -122,8 +122,8 @@ void request_reply(struct request *request, unsigned status, const char *body,
 
 /* ---- waiting -------------------------------------------------------------- */
 
-/* It will come back. What is written here only the loop's thread reads, so
- * it does not matter whether the request has come back already. */
+/* The request will come back. Only the loop's thread reads what is written here, so
+ * that it does not matter whether it has come back already. */
 static void wait_for(struct request *request, enum request_wait what)
 {
     request->stage = REQUEST_WAITING;

@@ -152,8 +152,8 @@ static void on_failure(struct inventory *inv, struct service *service,
 
 /* ---- the end of a call ------------------------------------------------------ */
 
-/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. That answers, so
- * it has a text: see is_verdict(). */
+/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. A reply
+ * that was taken has a text: see is_verdict(). */
 static enum order_outcome outcome_of(const struct inventory_call *call)
 {
     const struct fetch_reply *reply = &call->reply;
@@ -253,9 +253,9 @@ static bool is_verdict(const struct inventory_call *call,
 
 /* A try of a call has ended. It is lost as well if a proxy in between has answered, a
  * service with a bug, or with a reply that is cut in its head, which libcurl takes:
- * that does not say what was done. What an earlier try left open another service
- * settles by a yes only, because a service that hangs may sell after the other one's
- * no. */
+ * that does not say what was done. If an earlier try was left open, only a yes of
+ * another service settles it, because the one that hangs may still sell after the
+ * other one's no. */
 static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
     struct inventory_call *call = try->owner;
@@ -340,8 +340,8 @@ static void serve(struct inventory *inv, uint64_t now_us)
     }
 }
 
-/* Nobody waits for an inventory service that hangs. What was done of a call that is
- * under way is not known. */
+/* Nobody waits for an inventory service that hangs. A call that is
+ * under way may have been done: nobody knows. */
 static void end_all(struct inventory *inv)
 {
     struct inventory_call *call;

@@ -204,7 +204,7 @@ static void expire(struct dispatcher *d, struct order *order)
     locks_update(d->locks, queue);
 }
 
-/* See locks_refuse. Of what is not there, the store says so. */
+/* See locks_refuse. Orders for a product that does not exist hear so from the store. */
 static void refuse_before(void *owner, struct queue *queue, uint64_t before_us,
                           enum order_outcome outcome, const char *why)
 {

@@ -359,8 +359,8 @@ static void run(struct task *task, struct worker *worker)
     store_source_wake(store);
 }
 
-/* What is not written now stays dirty. What was written and got lost, the next
- * change writes again. */
+/* A hint that is not written now stays dirty. One that got lost on its way to Redis is
+ * written again with its next change. */
 static size_t gather_dirty(struct hints *hints)
 {
     struct hint_product *product;

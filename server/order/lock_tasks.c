@@ -129,8 +129,8 @@ static bool look(struct lock_task *task, struct worker *worker,
     return false;
 }
 
-/* The lock client has answered. That a lock was given back, or is another's, does
- * not say that one could be had. */
+/* The lock client has answered. The health hears of a failure at any call, but of a
+ * success only when a lock was had: a release proves nothing for the next order. */
 static void end(struct lock_task *task, const struct app *app,
                 enum dlock_status status, const struct dlock_error *error)
 {

@@ -176,8 +176,8 @@ static void to_giving(struct locks *locks, struct queue *queue)
     queue_list_put(queue, &locks->giving);
 }
 
-/* Our store hangs, and another instance's may not. What becomes of the batch that
- * it has, it decides by the fence. */
+/* Our store hangs, and another instance's may not: the lock is given back
+ * under the batch. Our store decides that by the fence, whenever it goes on. */
 static bool is_stuck(const struct locks *locks, const struct queue *queue)
 {
     const struct queues *queues = locks->queues;
