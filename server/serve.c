@@ -108,6 +108,8 @@ static enum opener_answer open_store(struct service *s)
                                     .on_failure_ctx = s->app.health,
                                     .on_note = log_note};
     struct store_error error = {""};
+    /* The check comes before the opening, which would make a new database where
+     * the journal of a lost one still lies. */
     enum store_status status = store_check(s->config.db, &error);
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
@@ -360,6 +362,8 @@ static bool service_check(struct service *s)
     if (*s->config.inventory)
         return inventory_check(&s->config);
     s->lock = dlock_strategy_find(s->config.lock);
+    /* A database that is a file has a path: beside it stand the lock file and
+     * the private Redis's socket. */
     if (strncmp(s->config.db, "sqlite:", 7) == 0)
         s->db_path = s->config.db + 7;
     if (s->config.check_config) {
@@ -433,6 +437,8 @@ int serve_main(int argc, char *argv[])
 
     s->argc = argc;
     s->argv = argv;
+    /* The log comes first: even a mistake in the settings may have to be told
+     * in it. */
     log_open(LOG_INFO);
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);

@@ -115,6 +115,8 @@ static void judge_units(struct sql *db,
         line = (struct store_audit_line){.retired = sql_int(query, 6) == 0};
         sql_row(query, &line.product_id, &line.segment, &line.initial,
                 &line.stock, &line.sold, &line.orders);
+        /* Drift is stock + sold - initial: 0 in a segment whose account
+         * balances, above it units that came from nowhere. */
         add(&line.drift, line.stock);
         add(&line.drift, line.sold);
         add(&line.drift, -line.initial);
@@ -129,6 +131,8 @@ static void judge_units(struct sql *db,
             on_line(ctx, &line);
     }
     sql_end(query);
+    /* The accounts themselves must come from somewhere: a segment may balance
+     * with units that nobody put on sale. */
     query = sql_query(db, AUDIT_UNEXPLAINED);
     while (sql_next(query)) {
         add(&audit->phantom, above_zero(sql_int(query, 0)));

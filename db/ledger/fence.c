@@ -1,5 +1,9 @@
 /*
  * Fencing tokens. See ledger.h for why they are stamped before the read.
+ *
+ * A lock has one row, with the token that was announced last and its owner. To stamp is
+ * to write a higher token there; to check is to look whether the row still says the
+ * same. Both take the row's lock, so that of two holders one sees what the other did.
  */
 #include "db/ledger/ledger.h"
 

@@ -345,6 +345,8 @@ size_t keys_ask(struct keys *keys, struct sql *db,
     for (size_t i = 0; i < lots_n; i++) {
         for (size_t j = 0; j < lots[i].n; j++) {
             order = lots[i].orders[j];
+            /* The orders are not checked yet: a key without an end must not be
+             * read past its array. */
             if (order->key[0] == '\0' ||
                 !memchr(order->key, '\0', sizeof(order->key)) ||
                 (refused && (order->status < STORE_SOLD_OUT ||

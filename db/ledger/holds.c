@@ -108,6 +108,8 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
         !memchr(pay->payment, '\0', sizeof(pay->payment)))
         return sql_fail(db, STORE_RANGE, "a payment has 1 to %d bytes",
                         STORE_PAYMENT_BYTES_MAX);
+    /* The record of this payment comes first: if there is one, all was decided
+     * then, and is only told again. */
     query = sql_query(db, "SELECT number, accepted FROM payments "
                           "WHERE reference = ?1");
     sql_first(sql_bind_text(query, 1, pay->payment), &number, &accepted);

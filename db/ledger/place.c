@@ -137,6 +137,8 @@ static void read_product(struct sql *db, int64_t id, struct rows_product *found)
                       "FROM products JOIN segments ON product_id = id "
                       "WHERE id = ?1 AND active ORDER BY segment",
                       id);
+    /* Each row has the product's own columns besides: the first one's are
+     * taken. */
     while (found->n < STORE_SEGMENTS_MAX && sql_next(query)) {
         found->at[found->n++] =
             (struct rows_segment){.segment = sql_int(query, 0),

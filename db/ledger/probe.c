@@ -69,6 +69,8 @@ enum store_status probe_write(struct sql *db)
     int64_t version = 0;
 
     draw(db, &trial);
+    /* A database that was replaced, or brought up by a newer program, must not
+     * pass for ours. */
     schema_inspect(db, &version);
     run_fence(db, db->engine->words.take_room, &trial);
     run_fence(db,
@@ -83,6 +85,7 @@ enum store_status probe_write(struct sql *db)
      * database. */
     if (trial.product_id == 0)
         return db->status;
+    /* From here on all is undone: the fence above is the one row that stays. */
     sql_run(db, "SAVEPOINT trial");
     for (int units = 1; units <= 2; units++)
         sql_run(db, db->engine->words.buy_units, trial.number, trial.product_id,

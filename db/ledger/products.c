@@ -472,6 +472,7 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
     /* The product is locked before the key is looked up: of two restocks of it
      * with one key the second must see the first one's row. */
     lock(db, restock->product_id, product);
+    /* The product as it is now goes with a replay too: lock() has read it. */
     if (replay(db, restock) != STORE_OK || restock->replayed)
         return db->status;
     /* The difference is compared: the sum could overflow. */

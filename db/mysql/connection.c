@@ -352,6 +352,8 @@ static enum store_status set_up_session(struct mysql *db)
         return sql_fail(&db->sql, STORE_UNFIT,
                         "the database server does not speak TLS, and --db "
                         "says tls=yes");
+    /* The server's own defaults are not relied on: an administrator may have
+     * set others. */
     snprintf(text, sizeof(text),
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "

@@ -187,6 +187,7 @@ static void run(struct sql_query *query)
         if (mysql_plain(db, query->text) != STORE_OK)
             query->code = FAILED;
     } else {
+        /* A value whose marker stands twice is sent twice. */
         for (size_t i = 0; i < it->markers_n; i++)
             db->sent[i] = db->values[it->markers[i]];
         if (mysql_stmt_bind_param(it->stmt, db->sent) ||
@@ -200,6 +201,8 @@ static void run(struct sql_query *query)
             }
         }
     }
+    /* The counts are those of a statement without rows: of a SELECT the library
+     * would tell its rows. */
     if (query->code == DONE) {
         db->sql.changed = (int64_t)mysql_affected_rows(db->handle);
         db->sql.changes += db->sql.changed;

@@ -374,6 +374,8 @@ static enum store_status choose_journal(struct sql *db)
 
     backoff_begin(&backoff, db->options.busy_ms);
     do {
+        /* The failure of the try before must not stay: SQLite says BUSY as long
+         * as anybody has the file open. */
         (void)sql_clear(db);
         query = sql_query(db, sql);
         mode[0] = '\0';

@@ -122,6 +122,8 @@ enum store_status store_open(const struct store_options *options,
                           opened->writer.busy_ms, &opened->lockfile, error);
     if (status != STORE_OK)
         goto err;
+    /* The generation is found through the lock file: so it is set up once that
+     * is there. */
     opened->soldout.shared = opened->writer.shared;
     opened->soldout.file = opened->lockfile;
     /* 0 is the generation of a note that nobody has written. */

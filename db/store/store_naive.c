@@ -27,6 +27,8 @@ static void select_all(struct sql *db, struct store_order *order,
         order->status = sql_clear(db);
         return;
     }
+    /* One row at the most: the segment's stock, and beside it the richest one,
+     * for an order that has to go elsewhere. */
     sql_first(sql_query(db,
                         "SELECT (SELECT stock FROM segments "
                         "WHERE product_id = ?1 AND segment = ?2), "

@@ -1,3 +1,7 @@
+/*
+ * Addresses are kept as IPv6, those of IPv4 mapped (::ffff:10.0.0.7): a client has one
+ * form, whatever the socket it came by, and networks are compared bit by bit in one way.
+ */
 #include "server/base/address.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,7 @@
+/*
+ * A child is bound to us twice: the kernel signals it when the thread that forked it ends,
+ * and it has a process group of its own, so that a Ctrl-C in the terminal is ours alone.
+ */
 #include "server/base/child.h"
 
 #include <fcntl.h>

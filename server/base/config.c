@@ -1,4 +1,10 @@
-/* Reads the settings from flags, environment and file into a struct config. */
+/*
+ * Reads the settings from flags, environment and file into a struct config.
+ *
+ * First the sources are read, and each row of the table remembers the text that it was
+ * given, and by whom. Only then are the values taken, row by row: so a message can say
+ * where the wrong text stands, and a source that comes later cannot undo an earlier one.
+ */
 #include "server/base/config.h"
 
 #include <ctype.h>
@@ -267,6 +273,8 @@ static int file_line(struct reading *reading, unsigned line, char *text)
     int value = 0;
     size_t i;
 
+    /* The end comes first, since a comment may hold anything; then the blanks
+     * before it, and those at the beginning. */
     while (*end && !(strchr("#;", *end) &&
                      (end == text || isspace((unsigned char)end[-1]))))
         end++;

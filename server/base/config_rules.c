@@ -80,6 +80,8 @@ static const char *form_broken(const struct config *c, const char **name)
                    "install that and run make again";
         return "there is no such lock; stockade serve --help lists them";
     }
+    /* The rules stand in the order of the settings, and the first that is
+     * broken is told: to mend it may mend others. */
     *name = "db";
     if (!has_prefix(c->db, "sqlite:") && !has_prefix(c->db, "mysql:"))
         return "takes sqlite:PATH, mysql://USER@HOST[:PORT]/DB or "

@@ -195,6 +195,7 @@ struct fetch *fetch_next(struct fetches *fetches)
     reply = &fetch->reply;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     reply->status = (unsigned)status;
+    /* The fields are copied, as they are libcurl's and go with the handle. */
     read_field(easy, "Content-Type", reply->type, sizeof(reply->type));
     read_field(easy, "Location", reply->location, sizeof(reply->location));
     read_field(easy, "Retry-After", reply->retry_after,

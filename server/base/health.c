@@ -319,6 +319,9 @@ static bool tell(struct health *h, enum health_part part)
     double lasted_s = (double)(until_us - p->since_us) / 1e6;
     bool ends =
         p->outage == TO_END && !p->fails && now_us > until_us + TRY_EVERY_US;
+    /* An outage has one line when it begins, unless the last line was a moment
+     * ago, one each ten seconds while it lasts, and one when it is over for
+     * good. */
     bool begins =
         (p->outage == TO_BEGIN || (p->outage == TO_END && p->fails)) &&
         (p->logged_us == 0 || now_us >= p->logged_us + every_us);
@@ -396,6 +399,7 @@ enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
         answer = HEALTH_NOT_READY;
     if (h->stopping)
         snprintf(why, HEALTH_TEXT_BYTES, "the service is shutting down");
+    /* A failure is a certain no, and beats a part of which nothing is known. */
     for (size_t i = 0; i < HEALTH_PARTS && !h->stopping; i++) {
         const struct part *p = &h->parts[i];
 

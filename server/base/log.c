@@ -125,6 +125,9 @@ static void put_pairs(struct line *line, const char *format, va_list args)
     va_list copy;
     int end;
 
+    /* One pair more of the format each time, up to a blank that is not in
+     * quotes; the whole beginning is printed anew, because va_copy() must begin
+     * at the first argument. */
     while (*format && start < sizeof(text) && n + 2 < sizeof(pairs)) {
         for (; *format && (in_quotes || *format != ' '); format++) {
             in_quotes ^= *format == '"';

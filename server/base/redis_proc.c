@@ -128,6 +128,8 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;
     redis_proc_kill(proc);
+    /* From here on there is no server: a new one, and the wait until it is
+     * ready. */
     if (pipe2(ends, O_CLOEXEC) == 0) {
         proc->out = ends[0];
         proc->pid = child_fork(SIGKILL);

@@ -1,4 +1,11 @@
-/* Some threads, one queue. See tasks.h. */
+/*
+ * Some threads, one queue. See tasks.h.
+ *
+ * A task is in the queue, or a thread has it, or it is its owner's; each step from one to
+ * the next is made under the mutex. So one that was withdrawn never runs, and one that
+ * runs is never withdrawn. At the end the thread that stops the pool refuses what is in
+ * the queue, while the others finish what they have.
+ */
 #include "server/base/tasks.h"
 
 #include <pthread.h>
@@ -110,6 +117,8 @@ struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
     pthread_cond_init(&tasks->work, NULL);
     TAILQ_INIT(&tasks->queue);
     tasks->stop_fd = eventfd(0, EFD_CLOEXEC);
+    /* Each thread has a connection of its own to the database and to the lock
+     * server: so tasks never wait for each other's. */
     for (self = tasks->threads; tasks->stop_fd >= 0 && tasks->threads_n < n;
          self++, tasks->threads_n++) {
         self->tasks = tasks;

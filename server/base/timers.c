@@ -1,5 +1,11 @@
-/* A pairing heap: the first that is due is the root, those under a timer are due later, or
- * at the same time. See timers.h. */
+/*
+ * A pairing heap: the first that is due is the root, those under a timer are due later, or
+ * at the same time. See timers.h.
+ *
+ * The heap is of pointers in the timers themselves, and not an array: to set one can
+ * never fail. Most timers are cancelled before they are due: so the order among those of
+ * the heap is only worked out when its first is taken away.
+ */
 #include "server/base/timers.h"
 
 /* One of two, with the other one under it; either may be NULL. */

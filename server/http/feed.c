@@ -184,6 +184,8 @@ static void collect(struct viewer *viewer)
             free(json);
             viewer->beat_ms = feed->looked_ms;
         }
+        /* The events that this viewer has missed, or, if some of them are gone,
+         * the whole list. */
         json = put_events(viewer, out)
                    ? NULL
                    : render_products(feed->told, feed->told_n,

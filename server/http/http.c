@@ -436,6 +436,7 @@ struct http *http_open(const struct app *app)
         free(http);
         return NULL;
     }
+    /* All that the threads use stands before the first of them is started. */
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;

@@ -545,6 +545,8 @@ void *mhd_serve(void *cls)
 
     /* The kernel would add 50 us to the short sleeps of gathering. */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    /* A pass: what came back from other threads, what is due, what the network
+     * brought; then the gathered orders, and sleep. */
     while (loop_begin_pass(loop)) {
         /* Until none has come meanwhile: a pass of the library costs more than a look. */
         while ((request = loop_take(loop)))

@@ -1,4 +1,8 @@
-/* Two tables, and the replies built on them. */
+/*
+ * Two tables, and the replies built on them: the problems that a client may hear, and
+ * which of them a status of the store is. An order's outcomes are the first problems, by
+ * the same numbers, so that one is cast to the other.
+ */
 #include "server/http/reply.h"
 
 #include <assert.h>

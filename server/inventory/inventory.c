@@ -182,6 +182,8 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
     struct health *health = inv->app->health;
 
     call->end = end;
+    /* A call with a key is an order, and is counted as the dispatcher would
+     * count it. */
     if (call->request.key) {
         const enum order_outcome outcome = outcome_of(call);
 
@@ -261,6 +263,8 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
     struct inventory_call *call = try->owner;
     unsigned status = try->reply.status;
     bool answered = try->end == FETCH_ANSWERED;
+    /* The reply is sorted first: a verdict, a "not now", one that leaves the
+     * order open, or none that says what was done. */
     bool verdict = answered && is_verdict(call, &try->reply);
     bool not_now = verdict && (status == 503 || status == 429);
     bool in_doubt =
@@ -369,6 +373,8 @@ static void hear(struct inventory *inv, struct fetch *try)
     uint64_t now_us = clock_us();
     char why[FETCH_WHY_BYTES];
 
+    /* A request for a customer says by its failure alone that the service is
+     * away; only a probe says that it is back. */
     if (try->owner) {
         service->flying--;
         /* The first of many that were under way tells. */
@@ -418,6 +424,8 @@ static void *thread_main(void *arg)
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
+        /* A pass: what has ended, what came in, what can begin; then the wait
+         * in libcurl, which fetch_wake() ends. */
         while ((try = fetch_next(&inv->fetches))) {
             hear(inv, try);
             fetch_free(try);

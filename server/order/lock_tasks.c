@@ -1,4 +1,15 @@
-/* See lock_tasks.h. Locks are taken and given back here, and nowhere else. */
+/*
+ * See lock_tasks.h. Locks are taken and given back here, and nowhere else.
+ *
+ * The way of a task that nobody waits for, by threads:
+ *
+ *     committer's     lock_task_begin()
+ *     a worker's      take(): the looks, then dlock_acquire_async()
+ *     the library's   ended(): the answer, into the inbox
+ *     committer's     locks_attend(): hears it
+ *
+ * A release needs no look, and so no worker.
+ */
 #include "server/order/lock_tasks.h"
 
 #include <inttypes.h>
