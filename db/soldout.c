@@ -40,8 +40,8 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                             quantity >= atomic_load(&note->quantity)))
         return;
     atomic_fetch_add(&note->version, 1);
-    /* The version is odd from here on: a reader that comes now takes the halves
-     * for nothing. */
+    /* The version is odd from here on: a reader that comes now does not believe
+     * what it finds. */
     atomic_store(&note->generation, generation);
     atomic_store(&note->product_id, product_id);
     atomic_store(&note->quantity, quantity);

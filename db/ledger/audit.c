@@ -208,8 +208,7 @@ store_audit(struct store_reader *reader,
             audit->lost++;
             sql_clear(db);
         }
-    /* The transaction has only read: its end is to let go of the moment that it
-     * saw. */
+    /* The rollback only lets go of the snapshot: nothing was written. */
     sql_rollback(db);
     db->patient = false;
     /* An audit that could not read everything has not found the ledger

@@ -104,8 +104,8 @@ enum store_status fence_stamp(struct sql *db, const struct store_fence *fence)
     sql_bind_text(query, 2, fence->name);
     sql_bind_text(query, 3, fence_owner(fence));
     sql_finish(query);
-    /* The word writes only a higher token: no row that changed is a later
-     * holder's. */
+    /* The word writes only a higher token: if no row has changed, a later
+     * holder's stands there. */
     return db->changed == 0 ? stale(db, fence) : db->status;
 }
 

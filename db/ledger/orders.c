@@ -231,8 +231,6 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 #define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 12
 
-/* The table is the process's, as texts of a connection would have other
- * addresses in the next. */
 static char inserts[MANY + 1][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
                               MANY * sizeof(ROW)]; /* of so many rows */
 static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;

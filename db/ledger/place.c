@@ -195,8 +195,6 @@ static struct rows_product *find_product(struct place *place, int64_t id)
         sql_fail(db, STORE_IO, "out of memory");
         return NULL;
     }
-    /* `n` bounds what is kept, and segments are most of it: ROWS_MAX is a
-     * matter of memory only. */
     rows->n += 1 + found->n;
     return found;
 }
@@ -276,7 +274,7 @@ static void gather(struct place *place, struct rows_product *product,
         if (units > richest->stock)
             units = richest->stock;
         /* The database moves the units at once, while what was taken is told at
-         * the end: each of both carries its own condition. */
+         * the end: each UPDATE has its own condition. */
         richest->stock -= units;
         into->stock += units;
         segments_move(place->db, product->id, richest->segment, into->segment,
@@ -578,7 +576,8 @@ void place_done(struct place *place, const struct store_source *source,
     const struct store_order *order;
     size_t n = place->lots_n;
 
-    /* The lots are given back first: done() may have the source begin the next. */
+    /* The lots are the source's again after done(): a batch that takes none
+     * must not find them. */
     place->lots_n = 0;
     for (size_t i = 0; i < n; i++) {
         if (status != STORE_OK)

@@ -201,8 +201,8 @@ static void run(struct sql_query *query)
             }
         }
     }
-    /* The counts are those of a statement without rows: of a SELECT the library
-     * would tell its rows. */
+    /* The counts are those of a statement without rows: after a SELECT the
+     * library tells how many rows it has. */
     if (query->code == DONE) {
         db->sql.changed = (int64_t)mysql_affected_rows(db->handle);
         db->sql.changes += db->sql.changed;

@@ -198,8 +198,8 @@ bool access_is_admin(const struct request *request)
     given += 7 + strspn(given + 7, " "); /* any number (RFC 9110, 11.4) */
     pthread_mutex_lock(&token.mutex);
     size = strlen(token.text);
-    /* The lengths may differ in time: only how much of the token was right must
-     * not show. */
+    /* A wrong length may show in the time: only how much of the token was right
+     * must not. */
     different = size == 0 || strlen(given) != size;
     for (n = 0; size > 0 && given[n]; n++)
         different |= (unsigned char)(given[n] ^ token.text[n % size]);

@@ -350,8 +350,8 @@ enum target_found target_query(const char *query, const char *name, char *value,
     for (; *query; query = *end ? end + 1 : end) {
         end = strchrnul(query, '&');
         at = query + strcspn(query, "=&");
-        /* The name is compared as it stands: an escaped one is another name for
-         * us, and refused by nobody, as it asks for nothing that we have. */
+        /* The name is compared as it stands: an escaped one is another name,
+         * and is passed over like all that mean nothing here. */
         if ((size_t)(at - query) != strlen(name) ||
             strncmp(query, name, strlen(name)) != 0)
             continue;

@@ -253,8 +253,6 @@ char *render_products(const struct store_product products[], size_t n,
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, product_json(&products[i], lock));
-    /* json_pack() takes over what "o" stands for, also if it fails: nothing is
-     * left to be freed. */
     return dump_take(json_pack("{s:o,s:o}", "products", list, "next",
                                next ? json_integer(next) : json_null()));
 }

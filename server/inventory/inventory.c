@@ -338,8 +338,8 @@ static void serve(struct inventory *inv, uint64_t now_us)
             continue;
         }
         service->flying++;
-        /* The next call begins at the next service: so they take turns,
-         * whatever their answers last. */
+        /* The next call begins at the next service: so they take turns, however
+         * long their answers take. */
         inv->turn = (size_t)(service - inv->services) + 1;
     }
 }

@@ -322,7 +322,6 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
             continue;
         }
         used += fill_lot(d, &lots[n], queue, queue->quota, used);
-        /* SIZE_MAX is no number but "without a quota". */
         queue->quota -= queue->quota == SIZE_MAX ? 0 : lots[n].n;
         lots[n++].fence = &queue->fence;
         /* The queue has a batch now, and is not ready: else it would be found

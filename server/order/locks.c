@@ -59,8 +59,8 @@ struct locks {
     struct {
         size_t n;
         struct {
-            struct queue_id id;
-            bool is_wanted; /* or nobody can tell */
+            struct queue_id id; /* no pointer: it may be freed meanwhile */
+            bool is_wanted;     /* or nobody can tell */
         } at[LOOKS_MAX];
         bool under_way;
         atomic_bool ended;
@@ -172,7 +172,7 @@ static void to_giving(struct locks *locks, struct queue *queue)
     timers_cancel(&locks->timers, &queue->timer);
     TAILQ_REMOVE(&locks->held, queue, held_place);
     queue->state = QUEUE_GIVING;
-    queue->first_give_us = 0;
+    queue->first_give_us = 0; /* its time begins with the first try */
     queue_list_put(queue, &locks->giving);
 }
 
@@ -238,7 +238,7 @@ void locks_update(struct locks *locks, struct queue *queue)
         } else if (!queue->batch && !queue->is_thinking) {
             until_us =
                 queue_keep_until_us(queue, HASH_COUNT(locks->queues->table));
-            if (locks->stopping || queue->quota == 0 ||
+            if (locks->stopping || queue->quota == 0 || /* all had their turn */
                 until_us <= locks->queues->now_us)
                 locks_leave(locks, queue);
             else if (!queue->timer.place || until_us < queue->timer.due_us)
@@ -303,7 +303,7 @@ static void let_go(struct locks *locks, struct queue *queue)
     queue->session = NULL;
     if (queue->to_others && !locks->is_away && !locks->stopping &&
         !queue->batch) {
-        queue->state = QUEUE_BUSY;
+        queue->state = QUEUE_BUSY; /* look_at() puts it into its list */
         timers_set(&locks->timers, &queue->timer,
                    locks->queues->now_us + STEP_BACK_US);
         locks_update(locks, queue);
@@ -385,7 +385,7 @@ static void begin_all(struct locks *locks)
     for (queue = TAILQ_FIRST(&locks->giving); queue && locks->gives < GIVES_MAX;
          queue = next) {
         next = TAILQ_NEXT(queue, place);
-        if (queue->session->in_use)
+        if (queue->session->in_use) /* it does one thing at a time */
             continue;
         if (locks->stopping && locks->is_away) { /* or it would end too late */
             let_go(locks, queue);
@@ -506,7 +506,7 @@ uint64_t locks_attend(struct locks *locks)
     for (; task; task = next) {
         next = task->next;
         queue = CONTAINER_OF(task, struct queue, lock);
-        *count_of(locks, task) -= 1;
+        *count_of(locks, task) -= 1; /* before its kind can change */
         if (task->kind == LOCK_TAKE)
             hear_taken(locks, queue);
         else
