@@ -383,7 +383,8 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
         metrics_count(d->app->metrics, METRICS_CHECKS, lot->n);
         metrics_count(d->app->metrics, METRICS_WRONG, lot->wrongly_known);
     } else {
-        /* The orders of a lot are of one product, so the first speaks for all. */
+        /* The orders of a lot are of one product, so the first speaks for all;
+         * but one that was replayed was not asked for its segments, and says 0. */
         d->has_segments |= order->record.segments > 1;
         if (d->has_segments)
             hints_note(d->app->hints, queue->id.product_id,
