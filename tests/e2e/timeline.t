@@ -142,6 +142,12 @@ my $nobody = write_file('nobody.jsonl', join '', map { JSON::PP::encode_json($_)
 is $code, 0, 'a timeline without actors';
 like $picture, qr/the lease ends/, 'is drawn as well';
 
+# A place where some are missing is no event, and is told.
+my $gap = write_file('gap.jsonl', Stockade::slurp($nobody) =~ s/^(?=.*"verdict")/{"at_us":6,"phase":"dropped","dropped":7}\n/mr =~ s/"dropped":0/"dropped":7/r);
+my $told = Stockade::run(['replay', $gap]);
+like $told->{out}, qr/7 events are missing here/, 'a timeline with a gap is drawn';
+is $told->{err}, '', 'and not called wrong';
+
 # ---- live ------------------------------------------------------------------------
 
 my $redis = Stockade::Redis->start;
