@@ -50,8 +50,11 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
         return false;
     owner = dlock_session_owner(actor->worker.session);
     (void)snprintf(lane->owner, sizeof(lane->owner), "%s", owner);
+    /* The owner of each session is an instance's id and a number behind a dash; a lock
+     * of an instance is known by the id alone. */
     if (watch_batched) /* the sessions of an instance differ in what follows */
         lane->owner[strcspn(lane->owner, "-")] = '\0';
+    /* The instance says in the database that it lives, or others take its locks over. */
     return store_announce(process.app.store, lock_instance_id(owner));
 }
 
@@ -75,6 +78,8 @@ static bool open_store(void)
     bool good;
 
     watch_batched = false; /* it is opened without steps */
+    /* A look for holds is a wait that ends by time: the committer has it only where
+     * time is played. */
     good = store_open(&options, &process.app.store, &error) == STORE_OK;
     for (unsigned i = 0; i < process.actors_n && good; i++)
         good = store_reader_open(process.app.store,
@@ -115,6 +120,9 @@ static void run(struct program_actor *actor)
     struct dlock_error error = {""};
     eventfd_t stops;
 
+    /* The first actor that begins in a process sets back what its actors share. The
+     * flag of the last end must be read away, or all waits of this schedule would end
+     * at once. */
     turns_own_lane()->phase = PAGE_RUNS;
     if (!process.app.locks) {
         (void)eventfd_read(process.stop_fd, &stops);
@@ -127,6 +135,7 @@ static void run(struct program_actor *actor)
         turns_note("the lock cannot be opened: %s", error.text);
         turns_park(PAGE_TROUBLE);
     }
+    /* The program may return at any step once turns_ending(); it has freed its own. */
     program_find(actor->role.program)->run(actor);
     program_steps_end();
 }
@@ -158,6 +167,7 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
     config->lock_per = scene->lock_per;
     config->deduct = scene->deduct;
     config->orders = scene->batched ? ORDERS_BATCHED : ORDERS_ONE_BY_ONE;
+    /* One worker, because each thread of a process needs a place in its page. */
     config->workers = 1;
     config->queue_max = 16;
     config->shared = true;
@@ -176,6 +186,7 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
             .app = app,
             .redis_url = redis_proc_url(process.world->nodes[0].redis),
             .db_path = process.world->db_path};
+    /* The layer of disk.c must be registered before the store opens the database. */
     return app->metrics &&
            (!process.world->has_disk || disk_watch(process.world->db_path)) &&
            (is_store_short_lived() || open_store());
@@ -190,10 +201,13 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     log_open(LOG_ERROR);
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* The watch's settings are read by hooks, which run from the first step on. */
     watch_no_lock = strcmp(scene->lock, "none") == 0;
     watch_floor =
         dlock_strategy_find(scene->lock)->capabilities & DLOCK_CAP_FENCED;
     turns_nodes_n = world->nodes_n;
+    /* From turns_begin() on all calls that block are the stage's: what opens below is
+     * played in a turn, which the stage waits for in spawn(). */
     turns_begin(board, &board->pages[first], process.stop_fd);
     if (!open_parts(scene, first)) {
         turns_note("its parts cannot be opened");
@@ -201,8 +215,12 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     }
     for (unsigned i = 1; i < process.actors_n; i++)
         (void)pthread_create(&thread, NULL, run_lane, &process.actors[i]);
+    /* The loop of the first actor ends a schedule for all of its process, after
+     * PAGE_END, because only one thread may close what all use. */
     for (;;) {
         turns_park(PAGE_CLOSED);
+        /* A store of one schedule is opened in a turn before the first move. A process
+         * whose last schedule ended before it was opened has none to open yet. */
         if (!turns_ending() && !process.app.store) {
             turns_park(open_store() ? PAGE_CLOSED : PAGE_TROUBLE);
         }
@@ -210,6 +228,8 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
             run(&process.actors[0]);
         if (!turns_ending())
             turns_park(PAGE_DONE);
+        /* Others of this process must be out of the store and the locks before these
+         * are closed. */
         turns_await_lanes();
         close_parts();
     }

@@ -40,6 +40,9 @@ static bool await(struct actor *actor)
 
     for (int seconds = 0; status != 0 && !ended && seconds < TURN_S_MAX;
          seconds++) {
+        /* A semaphore cannot be polled together with the pidfd: so each second asks for
+         * both. An actor that died by itself would else be waited for until TURN_S_MAX
+         * is over. */
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         do
@@ -51,6 +54,8 @@ static bool await(struct actor *actor)
         return fail_with(&stage->error, "actor %c %s: a bug of the stage's",
                          'a' + actor->index,
                          ended ? "has ended by itself" : "does not stop");
+    /* Threads of one process share the turn: any of its lanes may be the one that
+     * failed. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         if (each->page == page && each->lane->phase == PAGE_TROUBLE)
             return fail_with(&stage->error, "actor %c: %s", 'a' + actor->index,
@@ -63,6 +68,7 @@ static struct stage_step *add_step(struct stage *stage,
 {
     struct stage_step *step = &stage->steps[stage->steps_n];
 
+    /* A step for which there is no place is written over the last one. */
     if (stage->steps_n < STAGE_STEPS_MAX - 1)
         stage->steps_n++;
     *step = *what;
@@ -90,6 +96,9 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
         strcmp(step->name, "SELECT") == 0 || strcmp(step->name, "BEGIN") == 0)
         return;
+    /* Reads change nothing. A hash of the statements and their replies stands for the
+     * rows: two orders of writes that lead to the same rows count as two states, which
+     * costs a search time, and hides nothing. */
     stage->written = page_hash_text(stage->written, step->sent);
     stage->written = page_hash_text(stage->written, step->reply);
     if (stage->scene.pay_within_s > 0) /* what is written has the time in it */
@@ -136,13 +145,19 @@ static void take_records(struct stage *stage, const struct page *page)
     for (unsigned i = 0; i < page->records_n; i++) {
         struct stage_step *step = add_step(stage, &page->records[i]);
 
+        /* The reply was not read: the server may be at it still, and a look must wait
+         * for it. */
         if (strcmp(step->reply, "(not awaited)") == 0 ||
             strcmp(step->reply, "(sent)") == 0)
             stage->posted = true;
+        /* Owners become letters first: what is hashed as written must not have what was
+         * drawn. */
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
+        /* A command that was held up changes nothing now. One that was only sent counts
+         * once, with its reply. */
         if (!step->is_sql && !step->is_local && step->sent[0] &&
             strcmp(step->reply, "(held up)") != 0 &&
             strcmp(step->reply, "(sent)") != 0)
@@ -171,17 +186,22 @@ bool stage_hand(struct actor *actor, enum page_order order,
 {
     struct page *page = actor->page;
 
+    /* The order must be whole before GO is posted: from then on the page is the
+     * actor's. */
     page->order = order;
     page->thread = thread ? (unsigned)(thread - page->threads) : 0;
     page->lane = (unsigned)actor->index;
     page->verdict = verdict;
     page->records_n = 0;
+    /* A command that is held up has its script in it: deliver() sends all of its
+     * words. */
     if (thread && order == PAGE_GO && thread->wait == PAGE_STEP &&
         verdict != PAGE_HOLD)
         know_script(actor->stage, thread);
     (void)sem_post(&page->go);
     if (!await(actor))
         return false;
+    /* A look and an end are no moves: what they note is not told. */
     if (order != PAGE_LOOK && order != PAGE_END)
         take_records(actor->stage, page);
     return true;
@@ -196,6 +216,8 @@ static bool spawn(struct actor *actor)
     struct page *page = actor->page;
     pid_t pid;
 
+    /* The process before may have been killed in the middle of a turn: nothing of it
+     * may be left, its semaphores least. */
     memset(page, 0, sizeof(*page));
     for (struct actor *each = actor; each < stage->end; each++)
         if (each->page == page)
@@ -203,6 +225,7 @@ static bool spawn(struct actor *actor)
     (void)sem_init(&page->go, 1, 0);
     (void)sem_init(&page->stopped, 1, 0);
     page->lane = (unsigned)actor->index;
+    /* The seed goes by the actor: another process in its place draws the same numbers. */
     page->seed = 1000 * (page->lane + UINT64_C(1));
     pid = child_fork(SIGKILL);
     if (pid == 0) {
@@ -214,6 +237,8 @@ static bool spawn(struct actor *actor)
     if (pid < 0)
         return fail_with(&stage->error, "no process for actor %c: %s",
                          'a' + actor->index, strerror(errno));
+    /* The pidfd says when it ends, and waitpid() cannot: the kernel buries children
+     * here (stage_open()). */
     page->pid = pid;
     page->pidfd = pidfd_open(pid, 0);
     return await(actor);
@@ -309,6 +334,8 @@ static bool open_actors(struct stage *stage, struct fail *error)
         each->lane = &board->lanes[each->index];
     }
     good = stage_begin(stage, error);
+    /* FIRST says what an actor's first move would be before it has begun. So each of
+     * them begins once, in a schedule of its own. */
     for (struct actor *each = stage->actors; good && each < stage->end;
          each++) {
         good = stage_hand(each, PAGE_BEGIN, NULL, PAGE_OK) ||
@@ -348,6 +375,7 @@ void stage_close(struct stage *stage)
 {
     if (!stage)
         return;
+    /* The actors must be gone before the servers and the folder that they use. */
     for (struct actor *each = stage->actors; each < stage->end; each++)
         stage_kill(stage, each->page);
     world_close(&stage->world);
@@ -386,6 +414,7 @@ static bool begin_processes(struct stage *stage)
         if (stage_has_begun(each) || leaves_a_lock(each))
             stage_kill(stage, each->page);
     }
+    /* The first actor of a process spawns it for all that share it. */
     for (struct actor *each = stage->actors; each < stage->end; each++)
         if (each->page->pid == 0 && !spawn(each))
             return false;
@@ -396,8 +425,12 @@ static bool begin(struct stage *stage)
 {
     if (!begin_processes(stage) || !world_reset(&stage->world, &stage->error))
         return false;
+    /* All members from steps_n on are of one schedule: their place in the struct says
+     * so. */
     memset((char *)stage + offsetof(struct stage, steps_n), 0,
            sizeof(*stage) - offsetof(struct stage, steps_n));
+    /* Place 0 of the past is the look before any move: with the second schedule it is
+     * known. */
     stage->repeats = stage->past_n > 0;
     stage->past_n += stage->past_n == 0;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}"};
@@ -407,8 +440,11 @@ static bool begin(struct stage *stage)
     for (struct actor *each = stage->actors; each < stage->end; each++) {
         memset((char *)each + offsetof(struct actor, is_dead), 0,
                sizeof(*each) - offsetof(struct actor, is_dead));
+        /* The thread of a lane outlives a schedule, because the process does. */
         *each->lane = (struct page_lane){.thread = each->lane->thread};
     }
+    /* A store must be opened when the database is back at its start, and before any
+     * move. */
     for (struct actor *each = stage->actors; each < stage->end; each++)
         if (opens_store(each) && !stage_hand(each, PAGE_BEGIN, NULL, PAGE_OK))
             return false;

@@ -37,6 +37,8 @@ static bool is_kept_out(const struct actor *actor)
 static bool can_step(const struct actor *actor,
                      const struct page_thread *thread)
 {
+    /* The loop of an instance has moves of its own (i). An actor kept out by SQLite
+     * would wait by napping: it has no move in place of a wait in real time. */
     bool is_own = thread == stage_main_thread(actor);
 
     if ((is_own && actor->stage->scene.batched) ||
@@ -44,6 +46,8 @@ static bool can_step(const struct actor *actor,
         return false;
     return thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
            (thread->wait == PAGE_SLEEP &&
+            /* A nap after which nothing is different leads back to the state before it:
+             * as a move it would make schedules without end. */
             (!is_own || actor->hears_nothing ||
              actor->asleep_hash != stage_keys_hash(actor->stage)));
 }
@@ -64,10 +68,14 @@ static void sort_in(const struct actor *actor, struct page_thread *thread,
 {
     bool is_timed = thread->wait == PAGE_TIMED;
 
+    /* The first thread that fits is taken, in the order in which they began: so each
+     * schedule has the same one. */
     if (!found->committer && is_timed && strcmp(thread->name, "committer") == 0)
         found->committer = thread;
     if (!found->opening && opens(thread))
         found->opening = thread;
+    /* The waits of an instance's threads end by time, the earliest first: no time may
+     * pass over one that was due before. */
     if (actor->stage->scene.batched
             ? is_timed && (!found->waiting ||
                            thread->until_us < found->waiting->until_us)
@@ -89,6 +97,8 @@ struct stage_threads stage_threads(const struct actor *actor)
     for (unsigned i = 0; i < page->threads_n; i++) {
         struct page_thread *thread = &page->threads[i];
 
+        /* A keeper's moves are its own: it is no step of the program's, and no wait
+         * that ends. */
         if (is_keeper(thread)) {
             if (!found.keeper &&
                 (thread->wait == PAGE_STEP || thread->wait == PAGE_TIMED))
@@ -97,6 +107,8 @@ struct stage_threads stage_threads(const struct actor *actor)
             sort_in(actor, thread, &found);
         }
     }
+    /* A watchdog must not have two actors that move it, or one schedule would have
+     * two names. */
     if (!is_first(actor, stage_is_playing))
         found.keeper = NULL;
     if (actor->is_dead || !stage_has_begun(actor) ||
@@ -163,6 +175,7 @@ static bool may_bring_news(const struct actor *actor)
 static bool may_be_late(const struct stage *stage,
                         const struct page_thread *shown)
 {
+    /* A step of SQL takes effect in a transaction: late, it would be one of nobody. */
     return !shown->step.is_sql && shown->words_n > 0 &&
            strcmp(shown->words, "SUBSCRIBE") != 0 &&
            strcmp(shown->words, "UNSUBSCRIBE") != 0 &&
@@ -205,6 +218,7 @@ static size_t add_world(struct stage *stage,
     n = add(moves, n, stage->look->keys[0] != '\0', -1, 'F');
     n = add(moves, n, replica->is_linked, -1, 'R');
     n = add(moves, n, replica->is_there && !replica->is_promoted, -1, 'P');
+    /* A server of its own has moves only where others stay when it goes. */
     for (int i = 0; i < (int)stage->world.nodes_n && stage->world.nodes_n > 1;
          i++) {
         bool has_lease = next_lease(stage, i) != 0;
@@ -222,6 +236,8 @@ size_t stage_enabled(struct stage *stage,
     size_t n = 0;
 
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        /* A dead actor's threads are still in its page, as they were: each move asks
+         * for life. */
         const struct stage_threads there = stage_threads(each);
         /* Its first step, which it has shown once; an instance has none. */
         bool is_new =
@@ -290,18 +306,24 @@ static bool step(struct actor *actor, char kind)
 
     if (!begin(actor))
         return false;
+    /* The program may have begun with this move: the threads must be looked at
+     * after that. */
     there = stage_threads(actor);
     shown = kind == '-'   ? there.opening
             : kind == 'l' ? there.second
                           : there.step;
     if (!shown)
+        /* The program was over with its beginning: that was the move. */
         return true;
     stage->posted = shown != stage_main_thread(actor);
+    /* A step of another thread says nothing about what the program hears. */
     if (!stage->posted)
         actor->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] =
             (struct stage_late){.actor = actor, .shown = *shown};
+    /* A lost reply is trouble, but no disturbance: a lock that asks again must get
+     * over it. */
     stage->unfaithful |= verdict != PAGE_OK;
     stage->is_disturbed |= verdict != PAGE_OK && verdict != PAGE_LOSE;
     stage->cut_short |= verdict != PAGE_OK && shown->step.is_sql;
@@ -345,11 +367,14 @@ static bool keep(struct actor *actor)
     char text[80] = "the watchdog renews nothing";
     size_t steps_n;
 
+    /* A watchdog that has a command under way does that, due or not. */
     if (thread->wait == PAGE_TIMED) {
         pass(stage, thread->until_us);
         if (!stage_hand(actor, PAGE_TIME, thread, PAGE_OK))
             return false;
     }
+    /* Only lines behind this one are the renewal's: the hand-over above may have
+     * told some. */
     steps_n = stage->steps_n;
     if (thread->wait == PAGE_STEP &&
         !stage_hand(actor, PAGE_GO, thread, PAGE_OK))
@@ -371,6 +396,7 @@ static bool expire(struct actor *actor)
 
     if (!stage_hand(actor, PAGE_TIME, stage_threads(actor).committer, PAGE_OK))
         return false;
+    /* A pass that finds nothing must be seen as a move of its own. */
     if (stage->steps_n == stage->steps_before)
         stage_tell(stage, actor, "",
                    stage->scene.batched ? "looks for what was not paid in time"
@@ -385,6 +411,7 @@ static bool deliver(struct stage *stage)
     const char *words[PAGE_WORDS_MAX + 1], *word = late.shown.words;
     enum peek_answer answer;
     char reply[96], name[32];
+    /* The held-up commands keep their order, as on one connection. */
 
     stage->is_delivery = true;
     stage->late_n--;
@@ -393,6 +420,7 @@ static bool deliver(struct stage *stage)
         words[i] = word;
     answer = peek_send(stage->world.nodes[late.shown.step.node].peek,
                        late.shown.words_n, words, reply, sizeof(reply));
+    /* The server does not answer: nothing can be said of this schedule. */
     if (answer == PEEK_NONE)
         return false;
     if (answer == PEEK_ERROR) /* its sender does not hear of it */
@@ -410,11 +438,14 @@ static bool act_of_world(struct stage *stage, struct stage_move move)
     struct world *world = &stage->world;
     char text[80];
 
+    /* An end of a lease or a loss of data is counted (lapses, losses) and judged by
+     * that; a server on its own, and a failover, are troubles like any other. */
     if (is_server || move.kind == 'P')
         stage->unfaithful = stage->is_disturbed = true;
     switch (move.kind) {
     case 'L':
         if (is_server)
+            /* Redis keeps a key in the millisecond of its end: one more takes it away. */
             (void)atomic_fetch_add(&world->board->ahead_us[node],
                                    next_lease(stage, (int)node) -
                                        stage_now_us(stage) + 1000);
@@ -422,6 +453,8 @@ static bool act_of_world(struct stage *stage, struct stage_move move)
             pass(stage, next_lease(stage, -1) + 1000);
         break;
     case 'F':
+        /* A flush is the end of all leases, and of what no lease could tell: both
+         * are counted. */
         stage->lapses += !is_server;
         stage->losses += !is_server;
         good = is_server
@@ -465,6 +498,8 @@ static bool act(struct actor *actor, char kind)
                (!has_news(actor) ||
                 stage_hand(actor, PAGE_GO, stage_main_thread(actor), PAGE_OK));
     case '!':
+        /* The keys of the process stay in Redis; its transaction is rolled back
+         * by SQLite. */
         stage_kill(stage, actor->page);
         stage->unfaithful = stage->is_disturbed = stage->cut_short = true;
         stage_tell(stage, actor, "", "the process dies");
@@ -477,6 +512,8 @@ static bool act(struct actor *actor, char kind)
 /* Goes on in what the last schedule has shown, or leaves it here. */
 static void remember(struct stage *stage, struct stage_move move)
 {
+    /* The looks of the last schedule are true up to the first move that differs; from
+     * there on none of them is. */
     struct stage_past *past = &stage->past[stage->moves_n];
 
     stage->repeats = stage->repeats && stage->moves_n < stage->past_n &&
@@ -496,6 +533,8 @@ static void count_run(struct stage *stage, const struct actor *last)
 
     for (size_t i = stage->steps_before; i < stage->steps_n; i++)
         has_asked = has_asked || stage->steps[i].sent[0] != '\0';
+    /* A trouble or another actor's move makes the row begin anew: a loop that somebody
+     * else feeds is none. */
     if (!stage->mover || !strchr("sil", stage->kind) || stage->mover != last)
         stage->run_n = 0;
     stage->run_n += has_asked;
@@ -520,19 +559,26 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
                          n > 0 ? "there are: " : "there is none: all are done",
                          stage_text(moves, n, text, sizeof(text)));
     }
+    /* A late command works for its sender: what it changes is judged as that
+     * actor's doing. */
     stage->mover = !actor && move.kind == '^' ? stage->late[0].actor : actor;
     stage->moves_n++;
     stage->steps_before = stage->steps_n;
     remember(stage, move);
     stage->kind = move.kind;
+    /* Moves of actors touch Redis only if a command is among their records:
+     * take_records() says so. */
     stage->touched = !strchr("s~-xeil", move.kind);
     stage->posted = stage->is_delivery = false;
+    /* A lane says what came about in this move: the rules must not see the last one's. */
     for (struct actor *each = stage->actors; each < stage->end; each++) {
         struct page_lane *lane = each->lane;
 
         lane->lost[0] = lane->gave[0] = lane->gave_one[0] = '\0';
         lane->granted[0] = '\0';
     }
+    /* A move that failed half way is not settled: what is there is not compared with
+     * what was. */
     done = (actor ? act(actor, move.kind) : act_of_world(stage, move)) &&
            stage_settle(stage);
     count_run(stage, last);

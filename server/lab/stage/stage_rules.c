@@ -48,6 +48,8 @@ static const struct actor *whose_lease(const struct stage *stage,
         uint64_t ends_us = lock->node_ends_us[i];
         uint64_t before_us = before->node_ends_us[i];
 
+        /* Only a key that is there before and after has a lease that was changed: a new
+         * one was taken, and one that is gone was given back. */
         if (ends_us != 0 && before_us != 0 && lock->owners[i] &&
             lock->owners[i] == before->owners[i] &&
             llabs((long long)(ends_us - before_us)) > ROUNDING_US)
@@ -61,6 +63,7 @@ static const struct actor *whose_lease(const struct stage *stage,
 static const struct stage_step *renewal_of(const struct stage *stage,
                                            const char *name)
 {
+    /* From the last step back: a watchdog's pass may renew the same lock twice. */
     for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         const struct stage_step *step = &stage->steps[i];
 
@@ -99,6 +102,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     bool is_late =
         stage->is_delivery && stage->losses == 0 && stage->delivered.newer > 0;
 
+    /* A change that no actor made is the world's, which breaks nothing. */
     if (!mover)
         return;
     if (owner && !stage_moves_in(stage, owner))
@@ -107,11 +111,15 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     if (owner == mover && !stage->is_delivery && !mover->lane->has_extended &&
         before->ends_us != PAGE_NEVER && lock->ends_us < before->ends_us)
         stage_broke(stage, STAGE_TOLD_LEASE);
+    /* A renewal of another's lock is one even if it leaves the lease as it was: a full
+     * one may be set to a full one. */
     if (before->has_key && before->holder && before->holder == lock->holder &&
         !stage_moves_in(stage, lock->holder) && has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
     /* A lock that was taken late is older than what comes late behind that, because held
      * up commands keep their order. */
+    /* NEWER says that a command overtook this one. It must have no effect then: neither
+     * on the lease, nor on the hold. */
     if (is_late && !before->taken_late &&
         (owner == mover ||
          (before->has_key && before->holder == mover && !lock->has_key)))
@@ -148,6 +156,8 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         lane->gives_since_us < lock->lapsed_us;
 
         /* One that has missed a reply counts to the earlier of two ends. */
+        /* A reply that is missing leaves two leases possible: its owner goes by
+         * the shorter. */
         if (lane->lost_unsure && stage_has_time_passed(stage))
             continue;
         if (strcmp(lane->lost, lock->name) == 0 &&
@@ -158,6 +168,8 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
         if (is_exact && !stage->unfaithful && ((gave && !had_it) || was_lost))
             stage_broke(stage, STAGE_TOLD_KEPT);
         /* Trouble is an excuse; a lost reply is none for a lock that asks again. */
+        /* A hold that was given back for good, and that the server still has in the
+         * same name. */
         if (gave && lock->has_key && lock->holder == each &&
             !stage_wants(each, lock->name) && !stage_is_excused(stage))
             stage_broke(stage, STAGE_HELD);
@@ -176,10 +188,12 @@ static bool is_lease_wrong(struct stage *stage, const char *name,
                             ? WATCHDOG_LEASE_US
                             : 1000 * (uint64_t)stage->scene.lease_ms;
 
+    /* A grant whose key is not there promises what does not exist. */
     if (!lock || !lock->has_key)
         return true;
     if (told_us == PAGE_NEVER || lock->ends_us == PAGE_NEVER)
         return told_us != lock->ends_us;
+    /* An extend may have set a longer lease than the scene's: the bound goes by that. */
     if (told_us > now_us + lease_us)
         lease_us = told_us - now_us;
     return lock->ends_us + ROUNDING_US < told_us ||
@@ -220,6 +234,8 @@ static void check_terms(struct stage *stage)
         const struct page_lane *lane = each->lane;
 
         /* A turn of the watchdog before the answer makes an extended lease a full one. */
+        /* An extend sets one length for one hold: with two holds the longer one
+         * may stand. */
         bool is_exact = page_holds(lane) == 1 && stage->kind != 'w';
 
         if (lane->granted[0] &&
@@ -230,6 +246,7 @@ static void check_terms(struct stage *stage)
             if (is_slept_over(each, &stage->locks[i]))
                 stage_broke(stage, STAGE_TOLD_LEASE);
     }
+    /* A pass with a command still to come has not told the watchdog anything yet. */
     for (unsigned i = 0;
          watchdog && watchdog->wait != PAGE_STEP && i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
@@ -251,6 +268,8 @@ static bool is_before(const char *name, const struct actor *first,
 {
     return stage_wants(first, name) && first->place != 0 &&
            (other->place == 0 || first->sure_place < other->place) &&
+           /* A waiter that was silent for a heartbeat may have been taken out of the
+            * queue: nobody overtakes it. */
            stage_now_us(first->stage) < first->asked_us + BEAT_US;
 }
 
@@ -260,6 +279,8 @@ static void check_order(struct stage *stage, const struct stage_lock *lock,
     /* A queue is lost with the server's data. */
     if (!stage->mover || before->has_key || !lock->has_key ||
         lock->holder != stage->mover || stage->losses > 0)
+        /* A grant counts only if the key came with this move: whoever holds it already
+         * has its turn. */
         return;
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         if (each != stage->mover && is_before(lock->name, each, stage->mover))
@@ -322,10 +343,14 @@ static void note_place(struct stage *stage, struct actor *actor)
     bool is_in = is_holder(actor);
     uint64_t now_us = stage_now_us(stage);
 
+    /* A place ends with the wish, with the grant, and with leaving; each of them before
+     * a new one can begin. */
     if (lane->wants[0] == '\0' || !lane->may_wait || is_in || has_left(actor))
         actor->place = 0;
     if (lane->wants[0] == '\0' || !lane->may_wait || is_in || !has_asked)
         return;
+    /* An old place may have been given up by the server: SURE_PLACE is the new one's
+     * number, PLACE the first one's, and between the two nobody knows. */
     if (actor->place == 0 || now_us >= actor->asked_us + BEAT_US)
         actor->sure_place = ++stage->places_n;
     if (actor->place == 0)
@@ -349,6 +374,8 @@ static bool is_first(const struct actor *actor)
         uint64_t heard_us =
             each->asked_us > steady_us ? each->asked_us : steady_us;
 
+        /* A reply that is missing may have been a place, or a grant: then nobody is
+         * known to be first. */
         if (each->lane->unsure)
             return false;
         if (each != actor && each->place != 0 &&
@@ -364,6 +391,8 @@ static void check_turn(struct stage *stage, const struct stage_lock *lock,
 {
     const struct actor *mover = stage->mover;
 
+    /* A late or lost command may stand in the queue in another's name: the first to ask
+     * may not be the first in it. */
     if (mover && !before->has_key && !lock->has_key && stage->late_n == 0 &&
         !stage->is_delivery && stage->losses == 0 && !stage->has_ghost &&
         stage_wants(mover, lock->name) && mover->place != 0 &&
@@ -399,8 +428,12 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
         if (each->tokens_n == lane->tokens_n ||
             strcmp(lane->token_of, lock->name) != 0)
             continue;
+        /* A grant is looked at once: its number goes by TOKENS_N, because the token of
+         * a re-entry is the same. */
         each->tokens_n = lane->tokens_n;
         again = again && !lock->token_is_over;
+        /* Tokens of a server that has lost its data rise from the floor only, which the
+         * next rule is about. */
         if (stage->losses == 0 && (lane->token < lock->token ||
                                    (lane->token == lock->token && !again)))
             stage_broke(stage, STAGE_TOKEN);
@@ -409,6 +442,8 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
             stage_broke(stage, STAGE_TOKEN);
         lock->token = lane->token;
         lock->token_by = each;
+        /* A lock that was free for a moment must have a higher token next, even for the
+         * same owner. */
         lock->token_is_over = !lock->has_key;
     }
 }
@@ -422,6 +457,8 @@ bool stage_is_free_for(const struct actor *actor)
     const struct stage_lock *lock = stage_lock_of(stage, name);
     bool has_key = !stage->expected || stage->expected->kept != KEPT_LOCALLY;
 
+    /* A lock in processes has no key that could be looked at: belief is all that
+     * there is. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         if (!has_key && each->page == actor->page &&
             page_believes(each->lane, name))
@@ -464,6 +501,7 @@ static bool has_orders_asleep(const struct actor *actor)
     const struct page *page = actor->page;
     const struct page_thread *committer = stage_threads(actor).committer;
 
+    /* A thread at a step is about to do something: the instance is awake. */
     for (unsigned i = 0; i < page->threads_n; i++)
         if (page->threads[i].wait == PAGE_STEP)
             return false;
@@ -506,6 +544,8 @@ void stage_check_sleepers(struct stage *stage)
     /* Somebody who does not wait any more may stand in the queue, and is woken in vain:
      * one that has overslept, or whose acquire came late. Others have to look by
      * themselves. */
+    /* A ghost stays for the rest of a schedule: nothing says when the server
+     * forgets it. */
     if (stage->is_delivery && has_asked_late(late) &&
         late->lane->wants[0] == '\0')
         stage->has_ghost = true;
@@ -514,6 +554,8 @@ void stage_check_sleepers(struct stage *stage)
     if (stage->late_n > 0 || stage->losses > 0 || stage->has_ghost)
         return;
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        /* One actor that may have been woken, or can still move, may wake the rest:
+         * nobody sleeps in vain yet. */
         if (stage_may_be_woken(each))
             return;
         if (!stage_is_playing(each))
@@ -543,6 +585,8 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[])
     }
     check_terms(stage);
     for (struct actor *each = stage->actors; each < stage->end; each++) {
+        /* Places must be noted behind the rules of order, which go by the queue as it
+         * was before this move. */
         if (is_fair(stage))
             note_place(stage, each);
         each->asks_n = each->lane->asks_n;

@@ -40,8 +40,11 @@ bool stage_read_ledger(struct stage *stage)
     struct stage_past *past = &stage->past[stage->moves_n];
     struct store_error error;
 
+    /* Each rule and each view looks at the ledger: it is read once after each write. */
     if (stage->is_audited)
         return true;
+    /* A schedule that repeats the last one has the same rows here: an audit is the
+     * dearest look of all. */
     if (!past->has_audit) {
         past->units = 0;
         past->has_audit =
@@ -71,6 +74,7 @@ static void add_due(void *ctx, const struct store_order *order)
     struct due *due = ctx;
     uint64_t until_us = (uint64_t)order->pay_until_ms * 1000;
 
+    /* A time that is over already is no move: the committer looks for that (ae). */
     if (order->state == STORE_AWAITING && until_us > due->now_us &&
         (due->next_us == 0 || until_us < due->next_us))
         due->next_us = until_us;
@@ -91,6 +95,8 @@ uint64_t stage_next_payment(const struct stage *stage)
 bool stage_is_over(const struct stage *stage)
 {
     for (const struct actor *each = stage->actors; each < stage->end; each++)
+        /* An actor that has not begun is under way as well: a schedule is over when
+         * nobody has anything to do. */
         if (stage_is_playing(each) ||
             (!each->is_dead && !stage_has_begun(each)))
             return false;
@@ -103,6 +109,8 @@ static bool is_stuck(struct stage *stage)
     size_t n = stage_enabled(stage, moves);
 
     for (size_t i = 0; i < n; i++)
+        /* Deaths, a loss of data and a look of the committer are always there: they
+         * free nobody who waits for another. */
         if (!strchr("!FHe", moves[i].kind))
             return false;
     return !stage_is_over(stage);
@@ -123,6 +131,8 @@ static int64_t orders_wanted(const struct actor *actor)
         return program->orders;
     for (const char *at = program->deeds; *at; at++)
         keyless += program_is_instance(program) && *at == 'o';
+    /* Orders under one key are one order, however many ask: a second actor with the key
+     * adds none. */
     is_known = program->orders == keyless;
     for (const struct actor *each = actor->stage->actors; each < actor; each++)
         is_known |= stage_has_begun(each) && each->role.key &&
@@ -146,6 +156,8 @@ static bool has_too_many(struct stage *stage)
 static bool may_rise(const struct stage *stage)
 {
     for (const struct actor *each = stage->actors; each < stage->end; each++)
+        /* A program without orders cancels or restocks: so units may come back at
+         * any time. */
         if (each->program->orders == 0)
             return true;
     return stage->audit->cancelled + stage->audit->expired > 0;
@@ -191,6 +203,8 @@ static void add_bought(void *ctx, const struct store_order *order)
     struct bought *bought = ctx;
     int64_t i = (order->user_id - bought->user) / STAGE_ACTORS_MAX;
 
+    /* An instance's orders are of users STAGE_ACTORS_MAX apart, beginning with
+     * its role's. */
     if (order->product_id == bought->product &&
         (order->user_id - bought->user) % STAGE_ACTORS_MAX == 0 && i >= 0 &&
         i < STAGE_ORDERS_MAX && order->cancelled_ms == 0)
@@ -205,6 +219,7 @@ static bool has_refused_below_limit(const struct actor *actor)
     const struct stage_role *role = &actor->role;
     struct bought bought = {.user = role->user, .product = role->product};
 
+    /* A limit of a lesson's is its own statement's, wrong or right. */
     if (actor->lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
         actor->program->is_lesson)
         return false;
@@ -224,9 +239,12 @@ static bool has_refused_with_stock(const struct actor *actor)
     struct store_product product = {.stock = 0};
     size_t n;
 
+    /* SAW_SHORT has each moment since the order began; the stock now is the last
+     * of them. */
     if (actor->lane->outcome != ORDER_SOLD_OUT || actor->saw_short)
         return false;
     /* Units of another product are no reason to have sold one of this. */
+    /* The sum over all products says too much where an order could only have one. */
     if (stage->scene.products <= 1)
         return *stage->units >= role->quantity;
     (void)store_product_list(stage->world.reader, role->product - 1, 1,
@@ -247,6 +265,7 @@ static bool has_lost_one(struct stage *stage)
     const struct store_audit *audit = stage->audit;
     int64_t acknowledged = 0;
 
+    /* Orders that are gone for a reason still count as kept: they were placed. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         acknowledged += each->lane->placed_n;
     return audit->orders + audit->cancelled + audit->expired < acknowledged;
@@ -270,6 +289,7 @@ static bool has_wrong_id(const struct actor *actor)
     const struct page_placed *placed = actor->lane->placed;
     struct store_order found;
 
+    /* The first id that is "" ends the list: a lesson's orders have none. */
     for (unsigned i = 0; i < PAGE_PLACED_MAX && placed[i].id[0]; i++) {
         enum store_status status = store_order_get(actor->stage->world.reader,
                                                    placed[i].id, &found, NULL);
@@ -301,6 +321,9 @@ static bool has_holds_left(const struct actor *actor)
     const char *line = stage->look->keys;
     char field[sizeof(lane->owner) + 2];
 
+    /* After a loss or a restart a late command may put in a hold that nobody knows
+     * of. And one that does not know what came of its command may have a hold for
+     * a reason. */
     if (stage->losses > 0 || stage->restarts > 0 || actor->is_dead ||
         lane->unsure || page_holds(lane) > 0)
         return false;
@@ -322,6 +345,8 @@ bool stage_is_excused(const struct stage *stage)
 
 static bool is_still_held(struct stage *stage)
 {
+    /* A lease that has ended is an excuse: its owner may have lost the lock, and given
+     * nothing back. */
     return stage_has_key(stage) && !stage_is_excused(stage) &&
            stage->lapses == 0;
 }
@@ -343,11 +368,14 @@ static bool has_failed(struct stage *stage)
                         1u << ORDER_NO_PRODUCT | 1u << ORDER_SALE_NOT_OPEN |
                         1u << ORDER_SALE_ENDED | 1u << ORDER_SHUTTING_DOWN;
 
+    /* Time that has passed may have been the reason for a timeout. */
     if (!stage_has_time_passed(stage))
         failures |= 1u << ORDER_LOCK_UNREACHABLE;
     if (!stage_has_time_passed(stage) && stage_wait_us(stage) > 0)
         failures |= 1u << ORDER_LOCK_TIMEOUT;
 
+    /* Failures are faults only where nothing was disturbed. A lesson may fail as part
+     * of what it teaches. */
     if (stage->unfaithful || stage->lapses > 0)
         return false;
     for (const struct actor *each = stage->actors; each < stage->end; each++)
@@ -385,6 +413,8 @@ static bool is_left_for_ever(struct stage *stage)
     for (unsigned i = 0; i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
 
+        /* A holder that lives may still give it back; one that is dead cannot, and
+         * without a lease nobody can. */
         if (lock->has_key && lock->ends_us == PAGE_NEVER && lock->holder &&
             lock->holder->is_dead)
             return true;
@@ -400,6 +430,7 @@ static bool breaks_a_promise(const struct actor *actor)
 
     if (actor->lane->is_wrong)
         return true;
+    /* The query costs a connection: it is asked once, and its line is told once. */
     if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
         program_number(stage->world.db_path, check->select) <= 0)
         return false;
@@ -438,6 +469,7 @@ void stage_broke(struct stage *stage, enum stage_fault fault)
     unsigned *bits =
         STAGE_REMARKS & (1u << fault) ? &verdict->remarks : &verdict->faults;
 
+    /* The first move that broke it stays: a search must tell the shortest schedule. */
     if (*bits & (1u << fault))
         return;
     *bits |= 1u << fault;
@@ -455,6 +487,8 @@ static void judge(struct stage *stage, bool spares)
      * and a reply that it does not understand is no answer. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         found |= each->lane->faults;
+    /* An order under way may have taken units, and not be recorded yet: so these are of
+     * the end. */
     if (over &&
         !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
         found |= ledger_faults_at_the_end(stage->audit);
@@ -480,6 +514,7 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 {
     judge(stage, false);
     *verdict = stage->verdict;
+    /* Marks are for people: only a fault of the move under way has its line in sight. */
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (verdict->faults & (1u << i) && verdict->moves[i] == stage->moves_n)
             stage_mark_fault(stage, i);

@@ -33,6 +33,8 @@ static unsigned rank_of(const struct actor *actor)
     const struct stage *stage = actor->stage;
     unsigned rank = 0;
 
+    /* Only the order among those that wait decides what comes: numbers that were given
+     * and taken back leave no trace. */
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
         rank += each->place != 0 && each->place <= actor->place;
         rank += each->place != 0 && each->sure_place <= actor->place ? 8 : 0;
@@ -51,10 +53,13 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
     const struct page_lane *lane = actor->lane;
     const struct page_thread *committer = stage_threads(actor).committer;
 
+    /* A dead waiter counts for others as long as it may be the one that was woken. */
     hash = HASH(hash, actor->is_dead, stage_has_begun(actor),
                 actor->place ? actor->asked_us : 0, stage_may_be_woken(actor));
     if (actor->is_dead || lane->phase == PAGE_CLOSED)
         return hash;
+    /* Rules that are judged at the end go by these words of an actor: they must be part
+     * of the state although it does nothing more. */
     hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off, lane->is_wrong,
                 actor->saw_short, actor->was_free,
                 lane->answered ? 1 + (uint64_t)lane->outcome : 0, lane->of_key,
@@ -62,6 +67,8 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
     if (!stage_is_playing(actor) && page_holds(lane) == 0 &&
         !stage->scene.one_process)
         return hash;
+    /* HEARD has all that came into the process: with the same program it can only be at
+     * the same line, with the same memory. */
     hash = HASH(hash, page->heard, actor->hears_nothing, rank_of(actor),
                 actor->place ? actor->steady_us : 0, actor->asleep_hash,
                 actor->was_inside && actor->lapses != stage->lapses);
@@ -74,6 +81,8 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
 uint64_t stage_hash(struct stage *stage)
 {
     const struct world *world = &stage->world;
+    /* The keys have the time that is left in them, and the clock stands beside: so a
+     * lease that ends earlier is another state. */
     uint64_t hash = page_hash_text(PAGE_HASH_SEED, stage->look->keys);
 
     hash = page_hash_text(hash, stage->look->listeners);
@@ -81,6 +90,7 @@ uint64_t stage_hash(struct stage *stage)
     hash =
         page_hash(hash, world->board->ahead_us, sizeof(world->board->ahead_us));
     hash = page_hash(hash, world->restarted_us, sizeof(world->restarted_us));
+    /* The number of lapses decides nothing that follows; that there was one excuses. */
     hash = HASH(hash, world->replica.is_linked, world->replica.is_promoted,
                 stage->written, stage->verdict.faults, stage->unfaithful,
                 stage->is_disturbed, stage->cut_short, stage->has_ghost,
@@ -97,6 +107,8 @@ uint64_t stage_hash(struct stage *stage)
         const struct stage_late *late = &stage->late[i];
         const char *word = late->shown.words;
 
+        /* Held-up commands are hashed as they will be sent; who has sent them decides
+         * whom they are judged by. */
         hash = HASH(hash, (uint64_t)late->actor->index, late->newer > 0,
                     late->shown.step.node);
         for (unsigned j = 0; j < late->shown.words_n; j++) {
@@ -117,6 +129,8 @@ static void note_token(struct stage *stage, uint64_t token)
 {
     unsigned n = stage->tokens_n;
 
+    /* Tokens rise, and are met in that order: an old one that comes again has its
+     * number already. */
     if (n < STAGE_TOKENS_MAX && (n == 0 || token > stage->tokens[n - 1]))
         stage->tokens[stage->tokens_n++] = token;
 }
@@ -143,6 +157,8 @@ static void name_tokens(const struct stage *stage, char text[])
         unsigned i = stage->tokens_n - 1;
         long long apart;
 
+        /* Tokens are times in microseconds, of sixteen digits: a shorter number
+         * is another. */
         if (len < 16) {
             at += len > 0 ? len : 1;
             continue;
@@ -193,6 +209,7 @@ void stage_name_owners(const struct stage *stage, char text[])
         size_t len = strlen(owner);
         char *at = text;
 
+        /* The letter is shorter than the id: the text never outgrows its place. */
         while (len > 0 && (at = strstr(at, owner)) != NULL) {
             *at = (char)('a' + each->index);
             memmove(at + 1, at + len, strlen(at + len) + 1);
@@ -245,6 +262,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
 static struct stage_step *last_line(struct stage *stage,
                                     const struct actor *actor, bool is_step)
 {
+    /* The move's lines alone: an older one must not get a mark for what came later. */
     for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         struct stage_step *step = &stage->steps[i];
 
@@ -259,6 +277,7 @@ static void mark(struct stage_step *step, const char *format, ...)
 {
     va_list args;
 
+    /* The first mark stays: it is the nearest to the cause. */
     if (!step || step->mark[0])
         return;
     va_start(args, format);
@@ -297,6 +316,8 @@ static void mark_write(struct stage *stage, struct stage_step *step)
     bool is_done =
         strncmp(step->reply, "ok", 2) == 0 || strstr(step->reply, " row");
 
+    /* Several segments share one product's name in the steps: reads of one would count
+     * as those of another. */
     if (!step->is_sql || stage->scene.segments > 1)
         return;
     (void)sscanf(step->key, "product %u", &product);
@@ -308,6 +329,8 @@ static void mark_write(struct stage *stage, struct stage_step *step)
         return;
     if (is_absolute(step) && *read != stage->stocks[product])
         mark(step, "written from a read that is out of date");
+    /* A version for each write, and not the number itself: a stock that came back to
+     * the same value was written all the same. */
     *read = ++stage->stocks[product];
 }
 
@@ -340,6 +363,8 @@ void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone)
     mark(last_line(stage, mover, true),
          is_gone ? "deletes %c's lock" : "takes %c's lock away",
          'a' + holder->index);
+    /* The actor believes that it gave back its own lock: its line must not say what is
+     * not so. */
     if (told && strcmp(told->reply, "released it") == 0)
         (void)snprintf(told->reply, sizeof(told->reply),
                        "takes that for its own");
@@ -379,6 +404,7 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
         struct stage_step *told = last_line(stage, each, false);
 
+        /* Only an actor that came in with this move has such a line. */
         if (!told || strncmp(told->reply, "inside", 6) != 0)
             continue;
         mark(told, n > 2 ? "%s are all inside%s" : "%s are both inside%s", who,
