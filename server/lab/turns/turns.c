@@ -59,6 +59,8 @@ uint64_t turns_now_us(void)
 {
     uint64_t us = atomic_load(&board->now_us);
 
+    /* A time that was read before is no news: the same time twice must not make
+     * another state. */
     if (us != heard_us)
         turns_hear(&us, sizeof(us));
     heard_us = us;
@@ -78,6 +80,7 @@ void turns_now_at_least(uint64_t us)
 
 static void wait_real(sem_t *semaphore)
 {
+    /* A signal may end the wait early; the turn has not come then. */
     while (__real_sem_wait(semaphore) != 0)
         continue;
 }
@@ -101,6 +104,8 @@ static enum page_wait wait_of(const struct thread *thread)
     case SLEEP:
         return PAGE_SLEEP;
     case COND:
+        /* A wait without an end is a wait for another thread; one with an end is a
+         * move (a+). */
         return thread->shown->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
     case POLL:
         /* Only at PAGE_LOOK all that was sent has come. */
@@ -109,6 +114,8 @@ static enum page_wait wait_of(const struct thread *thread)
                            turns_ready_fds(thread->fds, thread->fds_n, true) > 0
                        ? PAGE_MESSAGE
                        : PAGE_SOCKET;
+        /* Without a socket the thread polls a flag of its own process: by time it
+         * looks again. */
         return thread->shown->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
     default:
         return PAGE_OTHERS;
@@ -117,6 +124,8 @@ static enum page_wait wait_of(const struct thread *thread)
 
 static void show(void)
 {
+    /* The places between threads that have ended are shown as nothing: a thread keeps
+     * its place, by which the stage names it. */
     page->threads_n = 0;
     for (const struct thread *each = turns_threads; each < turns_end; each++) {
         struct page_thread *shown = each->shown;
@@ -140,6 +149,8 @@ static bool can_go_on(struct thread *thread)
     if (thread->state == MUTEX) {
         /* Nobody else runs: what is free now is free when it gets its turn. */
         mutex = thread->what;
+        /* A mutex is tried and left again: the thread itself takes it when it has
+         * the turn. */
         if (pthread_mutex_trylock(mutex) != 0)
             return false;
         (void)pthread_mutex_unlock(mutex);
@@ -148,6 +159,8 @@ static bool can_go_on(struct thread *thread)
     if (thread->state == SEMAPHORE)
         return sem_getvalue(thread->what, &value) == 0 && value > 0;
     if (thread->state == POLL)
+        /* Sockets are left out: bytes of other processes may come at any time, and only
+         * the stage says when they have. */
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
     /* Nobody but this thread runs a program. */
     if (thread->state == LANES) {
@@ -158,6 +171,8 @@ static bool can_go_on(struct thread *thread)
     }
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
+    /* At the end a step is let go at once, and is not done: turns_step() answers that
+     * it is held up. */
     return thread->state == READY || (thread->state == STEP && ending);
 }
 
@@ -182,6 +197,8 @@ static struct thread *end_a_wait(void)
 
 static struct thread *next_thread(void)
 {
+    /* The thread with the lowest place goes on first: any order would do that is the
+     * same each time. */
     for (struct thread *each = turns_threads; each < turns_end; each++)
         if (each->state != FREE && can_go_on(each))
             return each;
@@ -193,6 +210,8 @@ static struct thread *next_thread(void)
  * one schedule to the next. Nothing that is seen depends on them. */
 void turns_seed(struct thread *thread)
 {
+    /* The stream goes by the process and the thread's place. A 1 as its lowest bit keeps
+     * it from 0, from which xorshift never moves. */
     thread->random =
         (page->seed + (uint64_t)(thread - turns_threads)) * 0x9E3779B97F4A7C15 |
         1;
@@ -208,7 +227,10 @@ static void obey(void)
     const unsigned order[] = {page->order, page->thread, page->lane,
                               page->verdict};
 
+    /* Naps cost no time within one move only. */
     napper = NULL;
+    /* HEARD and the clock begin anew with the first actor of a schedule, and not
+     * with each. */
     if (page->order == PAGE_BEGIN && is_fresh) {
         page->heard = PAGE_HASH_SEED;
         heard_us = 0;
@@ -220,22 +242,31 @@ static void obey(void)
         return;
     case PAGE_GO:
     case PAGE_TIME:
+        /* The naps of this thread are what the move ends: it is the napper until the
+         * next move. */
         if (thread->state == SLEEP || thread->state == POLL)
             napper = thread;
         thread->naps = 0;
+        /* A poll of no socket is a nap: when it ends, its time is up. */
         thread->timed_out =
             page->order == PAGE_TIME ||
             (thread->state == POLL && !turns_has_socket(thread));
+        /* The stage lets a thread read; else bytes that came early would be read
+         * by chance. */
         thread->may_read = thread->state == POLL;
         thread->verdict = page->verdict;
         thread->state = READY;
         return;
     case PAGE_END:
+        /* The flag wakes waits in poll() of lock/ and db/; the steps and waits end
+         * by ENDING. */
         ending = is_fresh = true;
         (void)eventfd_write(stop_fd, 1);
         break;
     case PAGE_BEGIN:
         ending = false;
+        /* All threads draw anew from the start: what a schedule draws must not depend
+         * on the schedules before. */
         for (unsigned i = 0; i < PAGE_THREADS_MAX && is_fresh; i++)
             turns_seed(&turns_threads[i]);
         is_fresh = false;
@@ -251,6 +282,8 @@ static struct thread *choose(void)
 {
     struct thread *next;
 
+    /* The thread that has nobody to hand the turn to waits for the stage here,
+     * whichever it is; the others sleep on their own semaphores. */
     while ((next = next_thread()) == NULL) {
         show();
         (void)sem_post(&page->stopped);
@@ -270,6 +303,8 @@ void turns_block(enum state state, void *what, uint64_t until_us)
     turns_self->shown->until_us = until_us;
     turns_self->timed_out = false;
     next = choose();
+    /* The turn has come back to the thread that gave it away: its own semaphore was
+     * not posted. */
     if (next == turns_self)
         return;
     (void)sem_post(&next->turn);
@@ -278,6 +313,8 @@ void turns_block(enum state state, void *what, uint64_t until_us)
 
 void turns_leave(void)
 {
+    /* Nothing of this thread may be touched behind the hand-over: who joins it frees
+     * its place. */
     turns_self->state = OVER;
     (void)sem_post(&choose()->turn);
 }
@@ -299,6 +336,7 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     (void)sem_init(&turns_self->turn, 0, 0);
     turns_self->id = pthread_self();
     turns_on = true;
+    /* The first thread exists before any other: its lane is the process's first actor. */
     turns_lane((unsigned)(own - board->pages));
 }
 
@@ -318,6 +356,8 @@ void turns_park(enum page_phase phase)
 void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
+    /* PAGE_CLOSED comes for all lanes together: an actor that begins anew must not find
+     * another that still ends. */
     for (const struct thread *each = turns_threads; each < turns_end; each++)
         if (each->shown->is_main)
             board->lanes[each->lane].phase = PAGE_CLOSED;
@@ -329,6 +369,8 @@ static struct stage_step *add_record(const struct stage_step *what)
 {
     struct stage_step *step;
 
+    /* A record that was dropped would be a step that nobody judges: so it is an end in
+     * place of a loss. */
     if (page->records_n == PAGE_RECORDS_MAX)
         turns_die("too much happens in one move");
     step = &page->records[page->records_n++];
@@ -361,6 +403,8 @@ void turns_amend(const char *format, ...)
         page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
     va_list args;
 
+    /* A result belongs to the SQL step just told: anything else between would be
+     * amended in its place. */
     if (turns_ending() || !last || !last->is_sql)
         return;
     va_start(args, format);
@@ -385,6 +429,7 @@ void turns_put_words(struct page_thread *step, const char *const words[],
         memcpy(step->words + used, words[i], len);
         used += len;
         step->words_n++;
+        /* Parts of one word are written over each other's end: they become one. */
         if (i > 0 && i < parts_n) { /* the next one goes on with it */
             used--;
             step->words_n--;
@@ -396,6 +441,7 @@ static void tell(const struct stage_step *open, const char *reply)
 {
     struct stage_step *step = add_record(open);
 
+    /* Among several servers a line says which one, in place of who asked. */
     if (turns_nodes_n > 1 && !step->is_sql)
         (void)snprintf(step->who, sizeof(step->who), "server %u",
                        step->node + 1);
@@ -412,11 +458,15 @@ enum page_verdict turns_step(const struct page_thread *shown)
         turns_now_at_least(turns_now_us() + 1000);
         return PAGE_HOLD;
     }
+    /* An earlier command's reply was not awaited: its line says so now, and its reply
+     * has a line of its own. */
     if (turns_self->open_n > 0)
         tell(&turns_self->open[own->step.node], "(sent)");
+    /* Only the members of a step are copied: the others say how the thread waits. */
     memcpy(&own->step, &shown->step,
            sizeof(*own) - offsetof(struct page_thread, step));
     turns_block(STEP, NULL, PAGE_NEVER);
+    /* The wait may have ended with the schedule in place of a move. */
     if (turns_ending())
         return PAGE_HOLD;
     turns_self->open_n++;
@@ -440,6 +490,7 @@ void turns_step_aside(bool begins)
 
 enum page_verdict turns_stepped(unsigned node, const char *reply)
 {
+    /* An open step may have been forgotten by a sleep in poll() (wraps.c). */
     if (turns_self->open_n > 0)
         turns_self->open_n--;
     if (turns_ending())

@@ -26,10 +26,13 @@ static enum dlock_verdict end_step(const struct dlock_step *step)
     struct page_lane *lane = turns_own_lane();
     bool is_lost = turns_stepped(step->node, step->reply) == PAGE_LOSE;
 
-    /* A reply {0, ms} says not yet, and in how many to come again. */
+    /* A reply {0, ms} says not yet, and in how many to come again. The count of these
+     * gives a waiter its place (stage_rules.c). */
     if (strcmp(step->name, "eval-acquire") == 0 &&
         strncmp(step->reply, "0 ", 2) == 0)
         lane->asks_n++;
+    /* An answer that was lost says nothing: its words must not stay from the command
+     * before either. */
     hear(step->is_error && !is_lost ? "Redis answered with an error" : "");
     if (step->is_error)
         lane->faults |= 1u << STAGE_ERROR;
@@ -42,15 +45,20 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     struct page_thread shown = {.step.node = step->node};
 
     (void)ctx;
+    /* A server's age is asked for to decide whether it may vote, by redlock: it changes
+     * nothing that others see. */
     if (strcmp(step->name, "eval-age") == 0) {
         turns_step_aside(step->phase == DLOCK_BEFORE);
         return DLOCK_GO;
     }
     if (step->phase == DLOCK_AFTER)
         return end_step(step);
+    /* A name longer than its field is cut alike here and in the rules. */
     (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", step->name);
     (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", step->key);
     turns_put_words(&shown, step->words, step->words_n, step->parts_n);
+    /* A command that is held up has no reply of its own. The library must not wait for
+     * one: it holds back the command, or fails when the schedule is over. */
     if (turns_step(&shown) != PAGE_HOLD)
         return DLOCK_GO;
     if (turns_ending())
@@ -72,8 +80,10 @@ static void note_hold(const struct dlock_grant *grant)
 {
     struct page_hold *place = turns_own_lane()->holds;
 
+    /* The first free place: holds are given back in any order. */
     while (place->name[0])
         place++;
+    /* A program of more holds than places would overrun the page. */
     assert(place < turns_own_lane()->holds + PAGE_HOLDS_MAX);
     put_name(place->name, grant->name);
     memcpy(place->owner, grant->owner, sizeof(place->owner));
@@ -87,10 +97,13 @@ static void note_giving(const struct dlock_grant *grant)
     struct page_lane *lane = turns_own_lane();
 
     lane->gives_since_us = 0;
+    /* A hold is known by its owner and attempt: two of one name are two grants. */
     for (struct page_hold *each = lane->holds;
          each < lane->holds + PAGE_HOLDS_MAX; each++)
         if (each->attempt == grant->attempt &&
             strcmp(each->owner, grant->owner) == 0) {
+            /* The time of the grant must be kept: the rules compare it with the last
+             * end of a lease. */
             lane->gives_since_us = each->at_us;
             *each = (struct page_hold){.attempt = 0};
         }
@@ -117,6 +130,7 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
         lane->wishes_n++;
         lane->wished_us = turns_now_us();
     } else if (--lane->wishes_n > 0) {
+        /* Another acquire of the actor is under way: its wish stays. */
         return;
     }
     put_name(lane->wants, name);
@@ -141,6 +155,8 @@ void watch_lost(void *ctx, const char *name, const char *owner,
     const char *own = turns_own_lane()->owner;
 
     (void)ctx;
+    /* The owner of an instance is cut to what its sessions share: a prefix is enough. A
+     * lease that ran out is known by the clock, and is no word of the server's. */
     if (strncmp(owner, own, strlen(own)) == 0 &&
         (why == DLOCK_LOSS_TAKEN || why == DLOCK_LOSS_FLUSHED))
         note_lost(name, DLOCK_LOST);
@@ -183,11 +199,13 @@ static void note_acquired(enum dlock_status status,
 {
     struct page_lane *lane = turns_own_lane();
 
+    /* The wish must end before the hold begins: no move may see both. */
     note_wish("", false, 0);
     if (status == DLOCK_OK) {
         note_hold(grant);
         note_lease(grant);
         lane->has_extended = false;
+        /* A token of 0 is a lock without tokens. */
         lane->tokens_n += grant->token != 0;
         if (grant->token != 0) {
             lane->token = grant->token;
@@ -196,7 +214,10 @@ static void note_acquired(enum dlock_status status,
     }
     if (status == DLOCK_UNKNOWN)
         lane->unsure = true;
+    /* DLOCK_UNREACHABLE while it waited: the server may still have it in its queue, and
+     * wake it in vain. */
     lane->cut_off = status == DLOCK_UNREACHABLE;
+    /* A lock that is none lets everybody in: a line would say nothing. */
     if (watch_no_lock)
         return;
     if (status != DLOCK_OK)
@@ -216,6 +237,7 @@ static void note_released(const char *name, enum dlock_status status)
         lane->unsure = true;
     if (status == DLOCK_OK)
         put_name(lane->gave_one, name);
+    /* Another hold of the same name may be left: then the lock is not given back yet. */
     if (status == DLOCK_OK && !page_believes(lane, name))
         put_name(lane->gave, name);
     if (!watch_no_lock)
@@ -231,6 +253,7 @@ enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
 {
     enum dlock_status status;
 
+    /* The wish must be noted before the call: its first step is judged by it. */
     note_wish(name, terms->wait_ms > 0, turns_own_thread_n());
     status = __real_dlock_acquire(session, name, terms, grant, error);
     note_acquired(status, grant);
@@ -243,6 +266,8 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
 {
     enum dlock_status status;
 
+    /* The hold must end before the release is sent: from its first step on the actor
+     * believes in it no more. */
     note_giving(grant);
     status = __real_dlock_release(session, grant, error);
     note_released(grant->name, status);
@@ -283,6 +308,8 @@ static void ended(void *ctx, struct dlock_session *session,
                   enum dlock_status status, const struct dlock_grant *grant,
                   const struct dlock_error *error)
 {
+    /* The callback may free the session and begin another call: what is needed of this
+     * one is copied before. */
     const struct call call = *(struct call *)ctx;
 
     (void)end_call(ctx, status, grant);
@@ -301,6 +328,8 @@ enum dlock_status __wrap_dlock_acquire_async(struct dlock_session *session,
     note_wish(name, terms->wait_ms > 0, PAGE_ASYNC);
     status =
         __real_dlock_acquire_async(session, name, terms, ended, call, error);
+    /* A call that could not begin has no callback: it ends here, and CALL is freed once
+     * either way. */
     return status == DLOCK_OK ? status : end_call(call, status, NULL);
 }
 
@@ -324,11 +353,14 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
 {
     enum dlock_status status;
 
+    /* HAS_EXTENDED is set before the call: the first step of an extend may make the
+     * lease shorter already. */
     turns_own_lane()->has_extended = true;
     status = __real_dlock_extend(session, grant, lease_ms, error);
     note_lost(grant->name, status);
     if (status == DLOCK_OK)
         note_lease(grant);
+    /* A length that was asked for bounds the lease even if the reply is lost. */
     turns_own_lane()->granted_for_us = 1000 * (uint64_t)lease_ms;
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;

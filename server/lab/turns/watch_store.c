@@ -32,6 +32,8 @@ WRAPPED(store_place);
 WRAPPED(store_is_gone);
 
 static char sql[160]; /* what the store is about to do, in plain words */
+/* The verdict is kept between BEGIN and COMMIT: only SQLite knows where in a step
+ * these are. */
 static enum page_verdict commit; /* of the transaction under way */
 
 void watch_commit(enum page_verdict verdict)
@@ -44,6 +46,7 @@ static bool takes(enum page_verdict verdict)
 {
     bool is_it = commit == verdict;
 
+    /* A verdict must be used up: the transaction behind it would fail as well. */
     if (is_it)
         commit = PAGE_OK;
     return is_it;
@@ -67,6 +70,8 @@ static ssize_t find_no_room_at(int fd, const void *bytes, size_t size,
  * what it said. */
 static void set_disk(bool is_full)
 {
+    /* All files of the process go by these calls: so they are put back with the end of
+     * the COMMIT. */
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     sqlite3_syscall_ptr plain =
         is_full ? (sqlite3_syscall_ptr)find_no_room : NULL;
@@ -115,6 +120,7 @@ static void tell_orders(const struct store_lot *lot, bool is_decided,
 /* A lot of which nothing is asked (its fence makes no sense) is not decided. */
 static struct store_lot *next_lot(void)
 {
+    /* Lots are decided in the order in which they were taken. */
     while (decided_n < lots_n && lots[decided_n].status == STORE_MISUSE)
         decided_n++;
     return decided_n < lots_n ? &lots[decided_n] : NULL;
@@ -158,12 +164,18 @@ static enum store_verdict end_step(const struct store_step *step)
     struct store_lot *lot = is(step, "place") ? next_lot() : NULL;
     char text[96];
 
+    /* The words must be made before the count: they are of the lot that was
+     * just decided. */
     if (lot)
         tell_orders(lot, true, text, sizeof(text));
     decided_n += lot != NULL;
     (void)turns_stepped(0, lot ? text : step->reply);
+    /* The transaction is open as soon as BEGIN was done: from then on other actors are
+     * kept out of it. */
     if (is(step, "begin"))
         turns_transaction(has_begun = strcmp(step->reply, "ok") == 0);
+    /* The COMMIT is over, one way or another: the disk is as large as before, and
+     * others may write. */
     if (!is(step, "commit"))
         return STORE_GO;
     set_disk(false);
@@ -177,6 +189,7 @@ static enum store_verdict batch(const struct store_step *step)
         .step.is_sql = true, .is_write = true, .part = PAGE_INSIDE};
     bool begins = is(step, "begin");
 
+    /* A rollback is no step: nobody can see it but by what others may do next. */
     if (is(step, "rollback")) {
         turns_transaction(false);
         return STORE_GO;
@@ -185,10 +198,14 @@ static enum store_verdict batch(const struct store_step *step)
         return end_step(step);
     show(step, &shown);
     watch_commit(turns_step(&shown));
+    /* BEGIN that was not let go, or failed, has taken no lots: its line is not to
+     * be amended. */
     has_begun = has_begun && !begins;
     if (turns_ending())
         return STORE_FAIL;
     set_disk(takes(PAGE_FAIL));
+    /* The refusal stands in for SQLITE_BUSY: it is told as a step's reply, because the
+     * real BEGIN is never sent. */
     if (!begins || !takes(PAGE_REFUSE))
         return STORE_GO;
     (void)turns_stepped(0, "another process writes");
@@ -208,12 +225,14 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
     if (watch_batched)
         return batch(step);
     if (is(step, "begin"))
+        /* A verdict of the step above: the store asks here when it is about to begin. */
         return before && takes(PAGE_REFUSE) ? STORE_FAIL : STORE_GO;
     if (is(step, "commit")) {
         set_disk(before && takes(PAGE_FAIL));
         return !before && takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
     }
-    /* The committer's own: it shares the transaction of a write, or has one by itself. */
+    /* The committer's own: it shares the transaction of a write, or has one by itself.
+     * No move lets it go: so it comes along with the step under way. */
     if (is(step, "expire") && !before)
         turns_came_along(
             &(struct stage_step){.is_sql = true,
@@ -239,6 +258,8 @@ static size_t take(void *ctx, struct store_lot taken[], size_t n_max)
 {
     size_t n = source.take(ctx, taken, n_max);
 
+    /* The lots are the store's, until done() says that they were decided: steps name
+     * their orders meanwhile. */
     lots = taken;
     lots_n = n;
     decided_n = 0;
@@ -254,6 +275,8 @@ static void done(void *ctx, struct store_lot taken[], size_t n,
         for (size_t j = 0; j < taken[i].n; j++) {
             const struct store_order *order = taken[i].orders[j];
 
+            /* Answers come into the dispatcher by this call and by no step: so they
+             * must be heard here. */
             turns_hear(&order->status, sizeof(order->status));
             turns_hear(&order->segments, sizeof(order->segments));
             turns_hear(&order->richest, sizeof(order->richest));
@@ -283,6 +306,8 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
     enum store_status status;
     char text[96];
 
+    /* The floor is read by a worker, outside of any transaction: only a lock with
+     * tokens goes by it, and has it as a step. */
     (void)snprintf(shown.step.sent, sizeof(shown.step.sent),
                    "SELECT the highest token of %s", name);
     if (watch_floor)
@@ -294,6 +319,7 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
                                                   : store_status_text(status));
     else
         turns_hear(token, sizeof(*token));
+    /* A grant is compared with its floor as it was read last, for this name. */
     lane->floor = watch_floor ? *token : 0;
     (void)snprintf(lane->floor_of, sizeof(lane->floor_of), "%s", name);
     return status;
@@ -320,9 +346,11 @@ enum store_status __wrap_store_naive_select(struct store_reader *reader,
 {
     enum store_status status;
 
+    /* The words must be there before the call: the hook inside of it shows them. */
     (void)snprintf(sql, sizeof(sql), "SELECT the stock");
     status = __real_store_naive_select(reader, order, stock, error);
     if (status == STORE_OK)
+        /* The reply of the step is the store's word; what was read comes behind it. */
         turns_amend(
             "%" PRId64 "%s%s", *stock, order->status == STORE_OK ? "" : ": ",
             order->status == STORE_OK ? "" : store_status_text(order->status));
@@ -370,6 +398,8 @@ enum store_status __wrap_store_place(struct store *store,
     status = __real_store_place(store, orders, n, fence, error);
     if (status == STORE_OK)
         turns_amend("%s", store_status_text(orders[0]->status));
+    /* Segments and the richest are hints that the answer brings: they steer the
+     * next order. */
     turns_hear(&orders[0]->segments, sizeof(orders[0]->segments));
     turns_hear(&orders[0]->richest, sizeof(orders[0]->richest));
     return status;
@@ -379,6 +409,7 @@ bool __wrap_store_is_gone(const struct store *store, uint64_t id)
 {
     bool is_gone = __real_store_is_gone(store, id);
 
+    /* It depends on which processes live, which is no part of any reply. */
     turns_hear(&is_gone, sizeof(is_gone));
     return is_gone;
 }

@@ -28,6 +28,7 @@ static void *run_thread(void *arg)
     void *result;
 
     turns_self = arg;
+    /* A thread begins in its creator's move, but runs only when it has the turn. */
     while (__real_sem_wait(&turns_self->turn) != 0)
         continue;
     result = turns_self->run(turns_self->arg);
@@ -43,10 +44,13 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 
     if (!turns_on)
         return __real_pthread_create(id, attr, run, arg);
+    /* The lowest free place: a schedule gives each thread the same one. */
     while (thread < turns_end && thread->state != FREE)
         thread++;
     if (thread == turns_end)
         turns_die("too many threads");
+    /* The place in the page outlives its threads; a helper belongs to the actor that
+     * began it. */
     *thread = (struct thread){.state = READY,
                               .shown = thread->shown,
                               .lane = turns_self->lane,
@@ -85,8 +89,11 @@ int __wrap_pthread_join(pthread_t id, void **result)
     struct thread *thread = turns_on ? find_thread(id) : NULL;
     int status;
 
+    /* A thread that nobody joins keeps its place, OVER: only a join frees it. */
     while (thread && thread->state != OVER)
         turns_block(JOIN, thread, PAGE_NEVER);
+    /* The thread has left its turn: this returns when the kernel has ended it, and
+     * waits for nobody's turn. */
     status = __real_pthread_join(id, result);
     if (thread) {
         (void)sem_destroy(&thread->turn);
@@ -102,6 +109,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     if (!turns_on)
         return __real_pthread_mutex_lock(mutex);
+    /* The first trylock that fails gives the turn away; another thread may have the
+     * mutex again by the time it comes back, so it tries until it has it. */
     while (pthread_mutex_trylock(mutex) != 0)
         turns_block(MUTEX, mutex, PAGE_NEVER);
     return 0;
@@ -113,10 +122,15 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex,
     static uint64_t tickets;
     bool timed_out;
 
+    /* A wait of hours stands for one without an end: as a move it would carry the clock
+     * beyond all leases. */
     if (until_us != PAGE_NEVER &&
         until_us >= turns_now_us() + NEVER_MS * UINT64_C(1000))
         until_us = PAGE_NEVER;
+    /* The ticket is the place in the queue: the C library promises none, and the same
+     * schedule needs one. */
     turns_self->ticket = ++tickets;
+    /* Nobody else runs between the unlock and the block: no signal can be missed. */
     (void)pthread_mutex_unlock(mutex);
     turns_block(COND, cond, until_us);
     timed_out = turns_self->timed_out;
@@ -147,6 +161,7 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
         if (each->state == COND && each->what == cond &&
             (!first || each->ticket < first->ticket))
             first = each;
+    /* A signal to nobody is lost, as it is by POSIX. */
     if (first)
         first->state = READY;
     return 0;
@@ -195,6 +210,8 @@ int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
         return __real_nanosleep(nap, left);
     if (turns_ending() ||
         (turns_self == turns_napper() && ++turns_self->naps > NAPS_MAX))
+        /* The schedule ends, or somebody naps without an end: the clock moves in place
+         * of the thread. */
         turns_now_at_least(turns_now_us() + us_of(nap));
     else if (turns_self != turns_napper())
         turns_block(SLEEP, NULL, turns_now_us() + us_of(nap));
@@ -204,6 +221,8 @@ int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
 int __wrap_clock_nanosleep(clockid_t id, int flags, const struct timespec *nap,
                            struct timespec *left)
 {
+    /* An absolute sleep would block the turn in real time: nothing that is linked in
+     * has one. */
     return turns_on && flags == 0
                ? __wrap_nanosleep(nap, left)
                : __real_clock_nanosleep(id, flags, nap, left);
@@ -240,6 +259,8 @@ int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
 
     for (nfds_t i = 0; i < n; i++) {
         fds[i].revents = 0;
+        /* Flags are this process's own, and exact at any time; sockets are not: so they
+         * are asked apart. */
         if (fds[i].fd >= 0 && is_socket(fds[i].fd) == sockets)
             ready += __real_poll(&fds[i], 1, 0) > 0;
     }
@@ -260,6 +281,8 @@ uint64_t turns_pending(const struct thread *thread)
     char bytes[4096];
 
     for (nfds_t i = 0; i < thread->fds_n; i++) {
+        /* Bytes are looked at and left: a hash of them tells two messages apart that
+         * wait to be read. */
         ssize_t n = is_socket(thread->fds[i].fd)
                         ? __real_recv(thread->fds[i].fd, bytes, sizeof(bytes),
                                       MSG_PEEK | MSG_DONTWAIT)
@@ -275,6 +298,7 @@ static int wait_for_fds(struct pollfd fds[], nfds_t n, int timeout_ms)
 {
     int ready = turns_ready_fds(fds, n, false);
 
+    /* A sleep in poll() means that no reply is waited for any more. */
     turns_self->may_read = false;
     turns_self->open_n = 0;
     if (ready > 0 || timeout_ms == 0)
@@ -284,6 +308,7 @@ static int wait_for_fds(struct pollfd fds[], nfds_t n, int timeout_ms)
     turns_block(POLL, NULL,
                 timeout_ms < 0 ? PAGE_NEVER
                                : turns_now_us() + (uint64_t)timeout_ms * 1000);
+    /* The stage has said that something came: the real call fills in the events. */
     if (turns_self->may_read && turns_has_socket(turns_self))
         return __real_poll(fds, n, 0);
     return turns_self->timed_out ? 0 : turns_ready_fds(fds, n, false);
@@ -296,15 +321,21 @@ int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
 {
     if (!turns_on)
         return __real_poll(fds, n, timeout_ms);
+    /* The reply is sure to come, by real time: to give the turn away here would make a
+     * state of a moment in which the server is at work. */
     if (turns_self->open_n > 0 && n == 1)
         return __real_poll(fds, n, timeout_ms == 0 ? 0 : REPLY_MS_MAX);
     if (turns_self->open_n > 0 &&
         strcmp(turns_self->shown->name, "dlock-wakeup") != 0) {
+        /* Each of the servers answers for itself: all replies must be in before any is
+         * read, or their order would be chance. */
         for (nfds_t i = 0; i < n; i++)
             if (fds[i].fd >= 0)
                 (void)__real_poll(&fds[i], 1, REPLY_MS_MAX);
         return __real_poll(fds, n, 0);
     }
+    /* A look whether something is there must not see bytes that the stage has not
+     * let in. */
     if (n == 1 && timeout_ms == 0)
         return turns_self->may_read ? __real_poll(fds, n, 0) : 0;
     return wait_for_fds(fds, n, timeout_ms);
@@ -316,6 +347,8 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags)
 {
     ssize_t got;
 
+    /* A peek reads nothing: it is for hashes and for a look whether a connection
+     * still stands. */
     if (!turns_on || (flags & MSG_PEEK))
         return __real_recv(fd, bytes, size, flags);
     if (turns_self->open_n > 0) {
@@ -323,9 +356,11 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags)
 
         (void)__real_poll(&poller, 1, REPLY_MS_MAX);
     } else if (!turns_self->may_read) {
+        /* An empty socket says so as well: bytes that came early stay where they are. */
         errno = EAGAIN;
         return -1;
     }
+    /* The bytes are there or never will be: no read may block the turn. */
     got = __real_recv(fd, bytes, size, flags | MSG_DONTWAIT);
     /* The reply of a step is heard as its text: a server that does not know a script
      * yet answers twice. */

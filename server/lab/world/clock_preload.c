@@ -28,13 +28,16 @@ __attribute__((constructor)) static void begin(void)
     const char *path = getenv("STOCKADE_STAGE_CLOCK");
     const char *node = getenv("STOCKADE_STAGE_NODE");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    /* One page is enough: the clocks stand at the head of the board. */
     void *page =
         fd >= 0 ? mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
 
     if (page == MAP_FAILED)
         _exit(71);
+    /* The mapping stays without its descriptor. */
     (void)close(fd);
     clocks = page;
+    /* Each server has its own lead; now is the same for all. */
     ahead_us = clocks + 1 + strtoul(node ? node : "0", NULL, 10);
     /* The C library's own takes no system call. */
     *(void **)&real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
@@ -47,6 +50,8 @@ static uint64_t now_us(void)
 
 int clock_gettime(clockid_t id, struct timespec *now)
 {
+    /* A constructor of another library may ask for the time before this one has run:
+     * then the kernel is asked. */
     if (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE)
         return real_clock_gettime ? real_clock_gettime(id, now)
                                   : (int)syscall(SYS_clock_gettime, id, now);

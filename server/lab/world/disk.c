@@ -48,14 +48,19 @@ static int on_sync(sqlite3_file *file, int flags)
 
     if (code == SQLITE_OK)
         code = real->xFileSize(file, &size);
+    /* The whole file is copied: a database of the stage has some pages only, and a sync
+     * says nothing of which it is for. */
     bytes = malloc((size_t)size + 1);
     if (!bytes)
         return SQLITE_NOMEM;
     if (code == SQLITE_OK)
         code = real->xRead(file, bytes, (int)size, 0);
     if (code == SQLITE_OK && !disk_put(watched, bytes, (size_t)size))
+        /* The commit must fail if the copy does: what was acknowledged would else not
+         * be on the disk that is kept. */
         code = SQLITE_IOERR_FSYNC;
     free(bytes);
+    /* A sync that failed counts as well: it was asked for. */
     syncs++;
     return code;
 }
@@ -65,6 +70,8 @@ static int on_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
 {
     int code = real_vfs->xOpen(real_vfs, name, file, flags, flags_out);
 
+    /* A journal, and a database of another path, are opened by this too: only the one
+     * that is watched has its own sync. */
     (void)self;
     if (code != SQLITE_OK || !name || strcmp(name, watched) != 0)
         return code;
@@ -79,9 +86,13 @@ bool disk_watch(const char *db_path)
 {
     (void)snprintf(watched, sizeof(watched), "%s", db_path);
     real_vfs = sqlite3_vfs_find(NULL);
+    /* Everything but the open is the real layer's, which finds its own state by the
+     * pointers that were copied. */
     vfs = *real_vfs;
     vfs.zName = "stage-disk";
     vfs.xOpen = on_open;
+    /* The layer becomes the one by default: libraries open the database without
+     * naming one. */
     return sqlite3_vfs_register(&vfs, 1) == SQLITE_OK;
 }
 
@@ -109,6 +120,8 @@ bool disk_cut(const char *db_path)
     bytes = file_read(path, &len);
     good = bytes && file_write(db_path, bytes, len);
     free(bytes);
+    /* A journal that stays would be taken for one of a commit half done, and be rolled
+     * back into the old bytes. */
     (void)snprintf(path, sizeof(path), "%s-journal", db_path);
     (void)truncate(path, 0); /* there may be none */
     return good;

@@ -46,6 +46,8 @@ static long long offset_of(const struct world_node *node, const char *name)
 
     if (!peek_send(node->peek, 2, words, said, sizeof(said)))
         return -1;
+    /* A link that is down has an offset from before it went down: no word of what is
+     * there now. */
     at = strstr(said, name);
     return at && strstr(said, "master_link_status:down") == NULL
                ? strtoll(at + strlen(name), NULL, 10)
@@ -58,6 +60,7 @@ static bool has_all(const struct world *world)
     const struct timespec nap = {.tv_nsec = 1000000};
     long long written = -1;
 
+    /* The bound is real time: the servers' own clock stands still while they copy. */
     for (int ms = 0; ms < SYNC_MS_MAX; ms++) {
         written = offset_of(&world->nodes[0], "\nmaster_repl_offset:");
         if (written >= 0 && written == offset_of(&world->nodes[WORLD_REPLICA],
@@ -70,6 +73,8 @@ static bool has_all(const struct world *world)
 
 static bool follow(struct world *world)
 {
+    /* A link counts as there once all that was written came over: from then on nothing
+     * is late by chance. */
     world->replica.is_linked =
         ASK(&world->nodes[WORLD_REPLICA], "OK", "REPLICAOF", "127.0.0.1",
             world->replica.port) &&
@@ -93,6 +98,8 @@ static bool replica_begin(struct world *world, struct fail *error)
 /* Nobody listens on port 1. */
 bool world_cut(struct world *world)
 {
+    /* The replica must have all that was written so far, or the lag would begin at an
+     * unknown command. */
     bool good = has_all(world) && ASK(&world->nodes[WORLD_REPLICA], "OK",
                                       "REPLICAOF", "127.0.0.1", "1");
 
@@ -104,12 +111,17 @@ bool world_cut(struct world *world)
 bool world_promote(struct world *world)
 {
     struct world_node *primary = &world->nodes[0];
+    /* The replica answers under the primary's path, because clients have that in
+     * their url. */
     struct world_node *replica = &world->nodes[WORLD_REPLICA];
     const char *name = redis_proc_url(primary->redis) + strlen("unix:");
+    /* A replica that is linked must not lose by chance what was still on its way: the
+     * lag is a move (R). */
     bool good = (!world->replica.is_linked || has_all(world)) &&
                 ASK(replica, "OK", "REPLICAOF", "NO", "ONE");
 
     redis_proc_kill(primary->redis);
+    /* The peek goes along with the name: nodes[0] is whoever answers there. */
     peek_close(primary->peek);
     primary->peek = replica->peek;
     replica->peek = NULL;
@@ -142,6 +154,8 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
                      struct fail *error)
 {
     struct world_node *node = &world->nodes[index];
+    /* The clock is put back below, once the server is up: a server tells its age by the
+     * clock of its start. */
     uint64_t then_us = atomic_load(&world->board->now_us);
     int fd = memfd_create("clock", MFD_CLOEXEC);
     char path[96], text[64];
@@ -155,6 +169,8 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
         goto err;
     }
     atomic_store(&world->board->now_us, now_us);
+    /* The descriptor is closed on exec: the path leads through this process, which
+     * waits until the server has begun. */
     (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(), fd);
     (void)setenv("LD_PRELOAD", text, 1);
     (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
@@ -162,6 +178,8 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
     (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
     (void)snprintf(text, sizeof(text), "%u", index);
     (void)setenv("STOCKADE_STAGE_NODE", text, 1);
+    /* A second start is the first one's process, ended and begun anew, with the
+     * same path. */
     if (!node->redis)
         node->redis = redis_proc_start(path, error->text, sizeof(error->text));
     else if (!redis_proc_tend(node->redis, error->text, sizeof(error->text)))
@@ -175,6 +193,7 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
         (void)PEEK_ASK(node->peek, "OK", "CONFIG", "SET", "jemalloc-bg-thread",
                        "no");
 err_after_start:
+    /* The environment is this process's own: actors must not inherit the clock. */
     (void)unsetenv("LD_PRELOAD");
     (void)unsetenv("STOCKADE_STAGE_CLOCK");
     (void)unsetenv("STOCKADE_STAGE_NODE");
@@ -191,9 +210,11 @@ static bool open_nodes(struct world *world, const struct stage_scene *scene,
     unsigned n = world_nodes_for(scene->lock);
     size_t used = 0;
 
+    /* The count is of servers that are there: world_close() and all looks go by it. */
     for (; world->nodes_n < n; world->nodes_n++)
         if (!start_at(world, world->nodes_n, AGED_US, error))
             return false;
+    /* The replica is no node: locks do not know of it. */
     world->replica.is_there = scene->replica;
     if (scene->replica && (!start_at(world, WORLD_REPLICA, AGED_US, error) ||
                            !replica_begin(world, error)))
@@ -213,6 +234,8 @@ static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
 {
     struct world_node *node = &world->nodes[index];
 
+    /* The peek must be closed before its server is killed: it would be one that
+     * nothing answers. */
     peek_close(node->peek);
     node->peek = NULL;
     redis_proc_kill(node->redis);
@@ -227,6 +250,7 @@ bool world_restart(struct world *world, unsigned node, struct fail *error)
 
 bool world_flush(struct world *world)
 {
+    /* Each server is flushed, even if another does not answer. */
     bool good = true;
 
     for (unsigned i = 0; i < world->nodes_n; i++)
@@ -259,6 +283,7 @@ static void each_lock(const struct world *world, FILE *text)
     const struct dirent *each;
 
     while (dir && (each = readdir(dir)) != NULL)
+        /* Names of locks are quoted, and none begins with a dot. */
         if (each->d_name[0] != '.' && text)
             tell_lock(text, each->d_name);
         else if (each->d_name[0] != '.')
@@ -270,6 +295,8 @@ static void each_lock(const struct world *world, FILE *text)
 static bool reset_nodes(struct world *world, struct fail *error)
 {
     each_lock(world, NULL);
+    /* A server that was restarted has the wrong age: flushing alone would not put
+     * it back. */
     for (unsigned i = 0; i < world->nodes_n; i++) {
         atomic_store(&world->board->ahead_us[i], 0);
         if (world->restarted_us[i] != 0 &&
@@ -277,12 +304,16 @@ static bool reset_nodes(struct world *world, struct fail *error)
             return false;
         world->restarted_us[i] = 0;
     }
+    /* Both processes begin anew, because each is in the other's place, under the
+     * other's path. */
     if (world->replica.is_promoted) {
         world->replica.is_promoted = false;
         return restart_at(world, 0, AGED_US, error) &&
                restart_at(world, WORLD_REPLICA, AGED_US, error) &&
                replica_begin(world, error);
     }
+    /* The replica of a cut link is behind by what it was not sent: it must follow, and
+     * get all. */
     return (world_flush(world) &&
             (!world->replica.is_there || world->replica.is_linked ||
              follow(world))) ||
@@ -318,6 +349,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
         }
         store_close(store);
     }
+    /* The store is closed: all is in the file, and no journal is beside it. */
     if (status == STORE_OK &&
         !(world->image = file_read(world->db_path, &world->image_len)))
         return fail_with(error, "cannot read the database: %s",
@@ -334,6 +366,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
 bool world_open(struct world *world, const struct stage_scene *scene,
                 struct fail *error)
 {
+    /* The path is a part of *world: it is there to point to before the folder is. */
     const char *dir = world->folder.path;
     void *board = MAP_FAILED;
 
@@ -346,6 +379,8 @@ bool world_open(struct world *world, const struct stage_scene *scene,
     if (board == MAP_FAILED)
         return fail_with(error, "no memory for the stage: %s", strerror(errno));
     world->board = board;
+    /* The board is one page of clocks and the pages of all actors: zeroed, as memory of
+     * a new file is. */
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
     if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error))
         return false;
@@ -360,10 +395,12 @@ bool world_open(struct world *world, const struct stage_scene *scene,
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
+    /* Nodes that were never started have neither: both calls know NULL. */
     for (unsigned i = 0; i < STAGE_NODES_MAX; i++) {
         peek_close(world->nodes[i].peek);
         redis_proc_stop(world->nodes[i].redis);
     }
+    /* The folder must be the last to go: servers have their sockets in it. */
     folder_close(&world->folder);
     free(world->image);
     if (world->board)
@@ -399,10 +436,14 @@ bool world_reset(struct world *world, struct fail *error)
         return fail_with(error, "no room on the disk of %s",
                          world->folder.path);
 
+    /* The count rises for as long as the world is open: by a number that was there before
+     * SQLite would go on with the pages that it has in memory. */
     mark = ++world->resets;
     world->board->resets = world->resets;
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
+    /* The bytes are written over while actors have the file open: between two schedules
+     * nobody holds a lock on it. */
     if (!file_write(world->db_path, world->image, world->image_len))
         return fail_with(error, "cannot set the database back: %s",
                          strerror(errno));
@@ -410,8 +451,11 @@ bool world_reset(struct world *world, struct fail *error)
         !disk_put(world->db_path, world->image, world->image_len))
         return fail_with(error, "cannot set the disk back: %s",
                          strerror(errno));
+    /* A journal left by an actor that died belongs to the last schedule: it would be
+     * rolled back into this one. */
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
+    /* The mark must differ each time: the store forgets by it what was sold out. */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
     if (!file_write(path, &mark, sizeof(mark)))
         return fail_with(error, "cannot set the lock file back: %s",
@@ -430,6 +474,7 @@ bool world_look(const struct world *world, struct world_look *look)
     bool good = true;
     FILE *all;
 
+    /* One server without directories is the usual case: its words come as they are. */
     if (world->nodes_n == 1 && strncmp(world->lock_url, "dir:", 4) != 0)
         return peek_look(world->nodes[0].peek, look->keys, sizeof(look->keys),
                          look->listeners, sizeof(look->listeners));
@@ -442,6 +487,7 @@ bool world_look(const struct world *world, struct world_look *look)
         good =
             good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),
                               one.listeners, sizeof(one.listeners));
+        /* A line begins with its server: the same key on two of them is two facts. */
         for (line = strtok_r(one.keys, "\n", &rest); line;
              line = strtok_r(NULL, "\n", &rest))
             fprintf(all, "%s%u/%s", ftell(all) > 0 ? "\n" : "", i + 1, line);
