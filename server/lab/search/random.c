@@ -63,6 +63,8 @@ static uint64_t draw_points(struct player *p, unsigned n_max)
 {
     uint64_t points = 0;
 
+    /* None at all is as likely as any other number: short of all troubles, a plain race
+     * must come up, too. */
     for (unsigned n = draw_below(p, n_max + 1); n > 0; n--) {
         unsigned at = draw_below(p, 2 * p->length);
 
@@ -75,8 +77,12 @@ static uint64_t draw_points(struct player *p, unsigned n_max)
 /* All that a schedule needs. */
 static void draw_schedule(struct player *p, uint64_t number)
 {
+    /* A number and the seed say all that is drawn: whichever stage plays it draws
+     * the same. */
     p->random =
         p->shared->bounds.seed ^ (number * UINT64_C(0xd1342543de82ef95));
+    /* Ranks begin above RANKS: one that falls behind gets a lower number than all that
+     * were drawn. */
     p->lowest = RANKS;
     for (unsigned i = 0; i < RANKS; i++)
         p->ranks[i] = RANKS + draw_below(p, 1u << 20);
@@ -89,6 +95,8 @@ static void draw_schedule(struct player *p, uint64_t number)
 static unsigned rank_of(struct stage_move move)
 {
     if (move.actor < 0)
+        /* An instance's orders come in apart from what it does: they have a rank of
+         * their own. */
         return WORLD;
     return (unsigned)move.actor + (move.kind == 'i' ? NEWS : 0);
 }
@@ -107,6 +115,8 @@ static int pick(struct player *p, const bool allowed[], bool plain)
     int picked = -1;
     unsigned n = 0;
 
+    /* Each of N is picked with the same chance: the Nth takes the place with one in N
+     * (reservoir sampling). */
     for (int i = 0; i < p->at.moves_n; i++)
         if (allowed[i] && is_plain(moves[i]) == plain &&
             (plain ? picked < 0 || p->ranks[rank_of(moves[i])] >
@@ -124,16 +134,22 @@ static int choose(struct player *p)
     int picked = -1;
 
     for (unsigned i = 0; i < p->at.moves_n; i++)
+        /* The bounds hold for random schedules as well, without a table: what is beyond
+         * is never drawn. */
         allowed[i] = search_child(&p->shared->bounds, &p->at, i, &child);
     if (p->troubles >> p->played.n & 1)
         picked = pick(p, allowed, false);
+    /* A trouble that was drawn where there is none is left out. */
     if (picked >= 0)
         return picked;
     picked = pick(p, allowed, true);
     if (picked >= 0 && p->changes >> p->played.n & 1) {
+        /* A change point of PCT: the actor falls below all, and below those that
+         * fell before. */
         p->ranks[rank_of(p->at.moves[picked])] = --p->lowest;
         picked = pick(p, allowed, true);
     }
+    /* Only troubles are left: nobody can go on without one. */
     return picked >= 0 ? picked : pick(p, allowed, false);
 }
 
@@ -185,11 +201,15 @@ static bool breaks(struct shortening *s, struct search_found *trial)
     if (!stage_begin(s->stage, s->error))
         return false;
     for (size_t i = 0; i < trial->n; i++) {
+        /* Leaving out a move may take away what later ones need: these are left out in
+         * the same go, as delta debugging does with parts that no longer fit. */
         if (!stage_has_move(s->stage, trial->moves[i]))
             continue;
         if (!stage_move(s->stage, trial->moves[i], s->error))
             return false;
         trial->moves[n++] = trial->moves[i];
+        /* Each move is judged, as in the search: a fault may be there for a
+         * moment only. */
         if (stage_faults(s->stage) & (1u << s->fault)) {
             trial->n = n;
             return true;
@@ -211,6 +231,8 @@ static unsigned switches(const struct search_found *found)
 /* Takes TRIAL if it breaks as well, and is better. */
 static bool take(struct shortening *s, struct search_found *trial)
 {
+    /* Fewer moves are better, then fewer switches: an equal one is not taken, or the
+     * loop would not end. */
     if (s->error->text[0] || s->replays >= REPLAYS_MAX || !breaks(s, trial) ||
         trial->n > s->best->n ||
         (trial->n == s->best->n && switches(trial) >= switches(s->best)))
@@ -221,6 +243,9 @@ static bool take(struct shortening *s, struct search_found *trial)
 
 static bool leave_out(struct shortening *s, size_t chunk)
 {
+    /* Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-
+     * Inducing Input", 2002), by chunks that get smaller. AT stays after a success:
+     * other moves have come there. */
     bool is_shorter = false;
 
     for (size_t at = 0; at + chunk <= s->best->n;) {
@@ -232,6 +257,8 @@ static bool leave_out(struct shortening *s, size_t chunk)
         if (take(s, &trial))
             is_shorter = true;
         else
+            /* A chunk begins at each move, as cuts at multiples of its length would
+             * miss some. */
             at++;
     }
     return is_shorter;
@@ -250,6 +277,8 @@ static bool join(struct shortening *s)
             continue;
         trial.moves[i] = trial.moves[i - 1];
         trial.moves[i - 1] = move;
+        /* Joined moves read as one: the schedule is no shorter, but has
+         * fewer switches. */
         if (switches(&trial) < switches(s->best) && take(s, &trial))
             is_joined = true;
     }
@@ -263,6 +292,7 @@ bool random_shorten(struct stage *stage, unsigned fault,
         .stage = stage, .fault = fault, .best = found, .error = error};
     bool goes_on = true;
 
+    /* ERROR is what says that the stage is well. */
     error->text[0] = '\0';
     if (!breaks(&s, found)) {
         if (!error->text[0])
@@ -270,6 +300,8 @@ bool random_shorten(struct stage *stage, unsigned fault,
                             "a schedule that broke does not break again");
         return false;
     }
+    /* Each success may make another possible: it ends when nothing helps any more, or
+     * REPLAYS_MAX is used up. */
     while (goes_on) {
         goes_on = false;
         for (size_t chunk = CHUNK_MAX; chunk > 0; chunk /= 2)
@@ -290,6 +322,8 @@ static void play(struct player *p, uint64_t number)
     draw_schedule(p, number);
     if (!begin(p))
         return;
+    /* A fault that was shown already does not end a schedule: another may lie
+     * behind it. */
     while (move_on(p) && !(p->at.faults & ~atomic_load(&shared->claimed)) &&
            !search_is_end(&shared->bounds, &p->at))
         continue;
@@ -298,9 +332,13 @@ static void play(struct player *p, uint64_t number)
         unsigned bit = 1u << i;
 
         found.is_found = true;
+        /* The first stage that claims a fault shortens it; others go on looking
+         * for others. */
         if ((p->at.faults & bit) &&
             !(atomic_fetch_or(&shared->claimed, bit) & bit) &&
             random_shorten(p->stage, i, &found, p->error))
+            /* The found schedule is whole before its fault is looked at: search_run()
+             * reads it when all stages are done. */
             shared->faults[i] = found;
     }
     while (p->played.n > longest &&
@@ -317,12 +355,15 @@ bool random_work(struct search_shared *shared, struct stage *stage,
     struct player p = {.shared = shared, .stage = stage, .error = error};
 
     /* One to which nothing happens, for its length: all points lie beyond it. */
+    /* Number 0 is no schedule of the search: numbers drawn begin with 1. */
     p.length = STAGE_MOVES_MAX;
     draw_schedule(&p, 0);
     p.troubles = 0;
     if (begin(&p))
         while (move_on(&p))
             continue;
+    /* Points are drawn over the length of a plain schedule: PCT's bound goes by the
+     * number of steps. */
     p.length = p.played.n > 0 ? (unsigned)p.played.n : 1;
     while (!error->text[0] && !shared->stop)
         play(&p, atomic_fetch_add(&shared->drawn, 1) + 1);

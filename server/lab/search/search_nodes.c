@@ -26,6 +26,7 @@ static bool has_step(const struct search_node *node, signed char actor)
 static bool spend(const struct search_bounds *bounds, struct search_used *used,
                   enum search_bound kind)
 {
+    /* A trouble is paid twice: of its own bound, and of that of all troubles together. */
     if (kind > SEARCH_TROUBLES && !spend(bounds, used, SEARCH_TROUBLES))
         return false;
     return ++used->of[kind] <= bounds->most[kind];
@@ -47,6 +48,9 @@ static bool is_allowed(const struct search_bounds *bounds,
     if (!bounds->no_reduction && bounds->are_alike && move.actor > 0 &&
         !(node->begun & (1u << (move.actor - 1))))
         return false;
+    /* Preemption bounding (Musuvathi and Qadeer, "Iterative Context Bounding", PLDI
+     * 2007): most bugs need few switches away from an actor that could go on. Only a
+     * step takes the turn from somebody: a death, a time or a message does not. */
     if (acts && node->last >= 0 && node->last != move.actor &&
         has_step(node, node->last) && !spend(bounds, used, SEARCH_PREEMPTIONS))
         return false;
@@ -61,6 +65,8 @@ static bool is_allowed(const struct search_bounds *bounds,
          (move.actor < 0 || !(node->inside & (1u << move.actor)))))
         return false;
     for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
+        /* The arrival of a command that was held up is free: it was paid for when
+         * it was. */
         if (strchr(search_bound_rows[bound].moves, move.kind) &&
             !(move.kind == '^' && move.actor < 0))
             return spend(bounds, used, (enum search_bound)bound);
@@ -71,6 +77,7 @@ static bool is_allowed(const struct search_bounds *bounds,
 static unsigned left(const struct search_bounds *bounds,
                      const struct search_used *used, unsigned kind)
 {
+    /* The bounds were kept for both nodes: neither difference is below 0. */
     unsigned of_all = bounds->troubles - used->of[SEARCH_TROUBLES];
     unsigned of_it = bounds->most[kind] - used->of[kind];
 
@@ -94,9 +101,12 @@ bool search_child(const struct search_bounds *bounds,
                                   .last = node->last,
                                   .begun = node->begun,
                                   .used = node->used};
+    /* USED is the parent's so far: is_allowed() adds what this move costs. */
     if (!is_allowed(bounds, node, child->move, &child->used))
         return false;
     child->used.of[SEARCH_MOVES]++;
+    /* A look for overdue orders is the committer's: the actor has not begun with it,
+     * and was not the last to move. */
     if (child->move.actor >= 0 && child->move.kind != 'e') {
         child->last = child->move.actor;
         child->begun |= (uint8_t)(1u << child->move.actor);
@@ -108,10 +118,13 @@ bool search_child(const struct search_bounds *bounds,
 bool search_is_within(const struct search_bounds *bounds,
                       const struct search_node *node, struct search_node *child)
 {
+    /* Time that passed for a wait has ended a lease along the way: only playing it
+     * could tell. */
     if (child->move.kind == '+' && child->lapses > node->lapses &&
         !spend(bounds, &child->used, SEARCH_EXPIRIES))
         return false;
     /* The last actor was not preempted if it cannot go on. */
+    /* An actor that goes on from here takes the turn from nobody. */
     if (child->last >= 0 && !has_step(child, child->last))
         child->last = -1;
     return true;
@@ -121,6 +134,8 @@ bool search_is_within(const struct search_bounds *bounds,
 bool search_is_end(const struct search_bounds *bounds,
                    const struct search_node *node)
 {
+    /* Any more orders only add to what is broken: what comes behind would hide
+     * nothing new. */
     return node->faults & ~bounds->passes &
            (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER | 1u << STAGE_STALE |
             1u << STAGE_FOREVER);
@@ -136,6 +151,8 @@ enum { PLACES = 2000003 };
 bool search_table_put(struct search_table *table,
                       const struct search_node *node)
 {
+    /* Half of the places stay free: a row of full ones would make each look a
+     * long one. */
     size_t at = node->state / 2 % PLACES; /* it is odd */
     struct search_seen *seen;
 
@@ -143,6 +160,8 @@ bool search_table_put(struct search_table *table,
         table->places = calloc(PLACES, sizeof(*table->places));
     if (!table->places || table->n > PLACES / 2)
         return true;
+    /* The same state with more of the bounds left is new: it leads to schedules that
+     * the first could not afford. Both stay in the table. */
     for (; (seen = &table->places[at])->state != 0; at = (at + 1) % PLACES)
         if (seen->state == node->state &&
             search_is_as_free(table->bounds, &seen->used, &node->used))

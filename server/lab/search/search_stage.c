@@ -36,12 +36,16 @@ static bool play(struct runner *runner, const struct search_node *node)
     struct fail why;
 
     memcpy(moves, bounds->from, sizeof(moves));
+    /* The way back to the root: a node knows its parent, and no schedule is
+     * kept whole. */
     for (size_t i = n; i > bounds->from_n;
          node = &runner->shared->nodes[node->parent])
         moves[--i] = node->move;
     if (!stage_begin(runner->stage, runner->error))
         return false;
     for (size_t i = 0; i < n; i++) {
+        /* A state that does not come again would make all that was found a matter of
+         * chance: so it is an error. */
         if (!stage_move(runner->stage, moves[i], runner->error)) {
             /* Moves that were possible once must be so again. */
             why = *runner->error;
@@ -61,6 +65,7 @@ void search_fill(struct stage *stage, const struct search_shared *shared,
                  struct search_node *node)
 {
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
+    /* Faults come before the hash: the hash has them. */
     node->lapses = (uint8_t)stage_lapses(stage);
     node->faults = stage_faults(stage);
     node->state = stage_hash(stage);
@@ -88,19 +93,28 @@ static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
     struct search_node *node = &shared->nodes[at];
     uint32_t number;
 
+    /* The number is the parent's for as long as the child is not in its place. */
     child->parent = at;
+    /* An error is no child: the search ends with it. A child beyond the bounds is
+     * noted, or it would be played again. */
     if (!search_play(runner->stage, shared, node, child, runner->error)) {
         node->children[i] = runner->error->text[0] ? 0 : NODE_BEYOND;
         return 0;
     }
+    /* The last mover decides what a preemption is, and so what may follow: it is part
+     * of the state of a search, and not of a stage. Odd, and so never 0. */
     child->state =
         (child->state + (uint64_t)(child->last + 2)) * UINT64_C(1099511628211) |
         1;
+    /* The stages share one row of nodes: a number is taken once. */
     number = atomic_fetch_add(&shared->nodes_n, 1);
+    /* The last number is NODE_BEYOND: the search stops before it, and is not whole. */
     if (number >= NODES_MAX) {
         shared->stop = true;
         return 0;
     }
+    /* The node must be whole before its number is there: other stages go by
+     * the number. */
     shared->nodes[number] = *child;
     node->children[i] = number;
     return number;
@@ -114,13 +128,20 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
 
     if (!search_child(&shared->bounds, &shared->nodes[at], i, &child))
         return true;
+    /* The stage plays from the start: what has happened to servers cannot be
+     * taken back. */
     if (!play(runner, &shared->nodes[at]))
         return false;
+    /* The first child that is allowed is gone on with at once, which saves a start for
+     * each move. It is the one that comes first in the order, too. */
     for (int ahead = 0; ahead <= AHEAD_MOVES; ahead++) {
         const struct search_node *node;
 
         at = step(runner, at, i, &child);
         node = &shared->nodes[at];
+        /* A search may have met this state before, by another way: playing on would be
+         * work that go_on_from() throws away. This table is the stage's own, and
+         * decides nothing. */
         if (at == 0 || shared->stop || search_is_end(&shared->bounds, node) ||
             node->used.of[SEARCH_MOVES] >= shared->bounds.moves ||
             !search_table_put(&runner->seen, node))
@@ -141,12 +162,14 @@ static bool go_through(struct runner *runner)
     bool good = true;
 
     while (good && !shared->stop) {
+        /* A place is taken once: the counter runs beyond the queue when it is empty. */
         uint32_t place = atomic_fetch_add(&shared->next, 1), at;
 
         if (place >= shared->queue_n)
             break;
         at = shared->queue[place];
         for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++) {
+            /* A child that was played ahead by any stage has its number already. */
             if (!shared->stop && shared->nodes[at].children[i] == 0)
                 good = follow(runner, at, i);
             /* The ones played ahead count when it is their turn. */
@@ -165,6 +188,7 @@ unsigned search_processors(int only)
 
     if (sched_getaffinity(0, sizeof(all), &all) != 0)
         return 1;
+    /* The processor counts from those that we may use, not from all. */
     CPU_ZERO(&one);
     for (unsigned i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &all) && (int)n++ == only)
@@ -187,8 +211,10 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
     /* Ctrl-C is for who started the search, which ends it. */
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
+    /* The stages are placed evenly, also where there are more of them than processors. */
     (void)search_processors((int)(index % search_processors(-1)));
     runner.stage = stage_open(&shared->scene, runner.error);
+    /* All stages open the same scene; one plays the root, for all of them. */
     good = runner.stage && (index != 0 || play(&runner, root));
     if (good && index == 0)
         search_fill(runner.stage, shared, root);
@@ -197,8 +223,12 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
         good = shared->bounds.seed
                    ? random_work(shared, runner.stage, runner.error)
                    : go_through(&runner);
+    /* The error is in SHARED before the stop: the search reads it when it hears of
+     * the end. */
     if (!good)
         shared->stop = true;
+    /* The stage must be closed here: its folder and servers belong to this process. */
     stage_close(runner.stage);
+    /* No exit handlers: those of the search's process are not ours. */
     _exit(0);
 }
