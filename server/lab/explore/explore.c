@@ -81,6 +81,8 @@ static void take_defaults(struct explore *explore)
         const struct search_bound_row *bound = &search_bound_rows[i];
         bool is_wider = !lock && bound->expected > bound->of_one;
 
+        /* A search of one lock is for a person who waits: narrow bounds. A search of
+         * all is compared with expected.txt, whose faults need the wider ones. */
         if (explore->bounds.most[i] == NOT_GIVEN)
             explore->bounds.most[i] = explore->random_s > 0 ? bound->at_random
                                       : is_wider            ? bound->expected
@@ -91,6 +93,8 @@ static void take_defaults(struct explore *explore)
     explore->seconds = explore->random_s;
     explore->bounds.seed = (uint64_t)explore->seed;
     if (explore->seed == 0)
+        /* A seed that nobody chose is told with the result: the same schedules can be
+         * drawn again. */
         explore->bounds.seed = 1 + clock_us() % SEEDS;
 }
 
@@ -115,6 +119,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     for (i = 0; i < SEARCH_BOUNDS_N; i++)
         *next++ = (struct option){search_bound_rows[i].flag, required_argument,
                                   NULL, 'b'};
+    /* Short flags are two: h is for people, i for the page. */
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == '?')
             fprintf(stderr, "stockade explore --help lists the flags\n");
@@ -134,6 +139,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     explore->scene.lock = argv[optind];
     if (explore->asked && (!explore->json || all))
         return fail_aloud("explore: -i goes with --json, of one LOCK");
+    /* Flags that would do nothing are refused: a search that was not asked for must not
+     * look like one. */
     if (!all && (explore->markdown || explore->only))
         return fail_aloud("--markdown and --only go with --all");
     if (explore->seed > 0 && explore->random_s == 0)
@@ -168,16 +175,20 @@ static bool on_progress(void *ctx, const struct search_result *result)
     char text[400] = "";
     FILE *line;
 
+    /* Faults that are enough end the search before its time: then it is not whole. */
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && (explore->enough & 1u << i))
             return false;
     if (stage_options_interrupted() ||
         (explore->until_ms > 0 && now_ms >= explore->until_ms))
         return false;
+    /* The page asks when it has room for an answer: a line for each question, and none
+     * without one. */
     if (explore->asked && poll(&input, 1, 0) > 0) {
         now = *explore;
         now.result = *result;
         now.ms = ms;
+        /* The end of the input is the end of who asked: nobody would read the rest. */
         return take_question() && explore_tell_json(&now, false);
     }
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS ||
@@ -210,10 +221,13 @@ static bool search(struct explore *explore, const struct search_bounds *bounds,
     explore->until_ms = until_ms;
     good = search_run(&explore->scene, bounds, explore->stages, on_progress,
                       explore, result, error);
+    /* The first search is the result itself; the others are added to it. */
     if (result == all)
         return good;
     all->schedules += result->schedules;
     all->states += result->states;
+    /* A fault of the search of all stays: it has the shortest schedule, and those of
+     * the others are longer. */
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && !all->faults[i].is_found)
             all->faults[i] = result->faults[i];
@@ -231,6 +245,7 @@ bool explore_search(struct explore *explore, struct fail *error)
     uint64_t quarter_ms = (uint64_t)explore->seconds * 250, end_ms, now_ms;
     bool good;
 
+    /* A bound that was narrowed for the row is wide again for random schedules. */
     for (int i = 0; explore->wide && i < SEARCH_BOUNDS_N; i++)
         if (explore->wide->most[i] > random.most[i]) {
             random.most[i] = explore->wide->most[i];
@@ -241,17 +256,25 @@ bool explore_search(struct explore *explore, struct fail *error)
     explore->at_random = 0;
     explore->draws = explore->random_s > 0;
     end_ms = quarter_ms > 0 ? explore->began_ms + 4 * quarter_ms : 0;
+    /* In parts: half of the time for all schedules, a quarter for those with one
+     * trouble, a quarter at random. */
     good = search(explore, &explore->bounds,
                   in_parts ? end_ms - 2 * quarter_ms : end_ms, &explore->result,
                   error);
+    /* A search with one trouble has fewer schedules of each length, and reaches further
+     * in the same time. */
     calm.troubles = 1;
     if (good && in_parts && !result->is_whole && explore->bounds.troubles > 1)
         good =
             search(explore, &calm, end_ms - quarter_ms, &explore->calm, error);
+    /* A search of all that was whole leaves random ones nothing to find, unless they
+     * may do more. */
     if (good && in_parts && (!result->is_whole || is_wider) &&
         !stage_options_interrupted()) {
         explore->draws = true;
         random.seed = RANDOM_SEED;
+        /* The quarter counts from now: a search that ended early gives its time
+         * to nobody. */
         now_ms = clock_ms();
         good =
             search(explore, &random,
@@ -273,11 +296,13 @@ static int explore_one(struct explore *explore)
     struct fail error = {""};
     bool good;
 
+    /* The page hears at once that the search is there. */
     if (explore->asked) {
         (void)setvbuf(stdin, NULL, _IONBF, 0);
         (void)explore_tell_json(explore, false);
     }
     good = explore_search(explore, &error);
+    /* The last line answers a question, too. */
     if (good && explore->asked &&
         (!stage_options_wait_input() || !take_question()))
         return EXPLORE_COULD_NOT_RUN;
@@ -288,6 +313,7 @@ static int explore_one(struct explore *explore)
     (void)fflush(stdout);
     if (!good)
         return fail_to_run("explore: %s", error.text);
+    /* A fault that was found is one however little was played; "none" needs all. */
     if (explore_worst(explore))
         return EXPLORE_BROKEN;
     return explore->result.is_whole ? EXPLORE_AS_EXPECTED
@@ -315,6 +341,7 @@ int explore_main(int argc, char *argv[])
     if (scene->lock)
         good = expected_lock(scene->lock, &error);
     /* A fault of a text is told before all else. */
+    /* Its scripts have to compile on a server. */
     if (good && scene->lock && dlock_textbook_is_file(scene->lock)) {
         trial = stage_open(scene, &error);
         good = trial != NULL;
@@ -326,6 +353,7 @@ int explore_main(int argc, char *argv[])
         draw_json_error(error.text, explore.look);
         return EXPLORE_COULD_NOT_RUN;
     }
+    /* The renewals of a text are known only once the text was read. */
     take_defaults(&explore);
     return scene->lock ? explore_one(&explore) : explore_all(&explore);
 }

@@ -83,6 +83,8 @@ static void tell_row(const struct explore *explore, const char *bounds)
             continue;
         printf(explore->markdown ? "%s %s `%s`" : "%s %-16s '%s'\n", before,
                stage_fault_word(i), search_text(&result->faults[i]));
+        /* The markdown has all of a row in one line; people have a line for
+         * each fault. */
         before = explore->markdown ? "<br>" : "                  ";
     }
     if (explore->markdown)
@@ -104,6 +106,8 @@ static void compare(const struct explore *explore,
     bool is_guarded = explore->scene.deduct != DEDUCT_NAIVE;
     char lacks[80] = "";
 
+    /* The first reason is enough: a search that was cut short, or bounds that were
+     * too narrow. */
     if (!explore->result.is_whole)
         (void)snprintf(lacks, sizeof(lacks), ", but not all was played");
     for (int i = 0; i < SEARCH_BOUNDS_N && !lacks[0]; i++)
@@ -115,11 +119,15 @@ static void compare(const struct explore *explore,
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const char *word = stage_fault_word(i);
         bool is_found = explore->result.faults[i].is_found;
+        /* Guarded, the database refuses what the lock let in: the same lock must
+         * not oversell. */
         bool is_mended = is_guarded && i == STAGE_OVERSOLD;
         bool breaks = !is_mended && expected_breaks(expected, word);
 
         if (is_found == breaks)
             continue;
+        /* A fault that is missing may lie in what was not played: unknown is
+         * not different. */
         if (!is_found && lacks[0])
             tally->unknown++;
         else
@@ -138,6 +146,7 @@ static void take_flags(struct explore *explore, char *text)
     char *name, *arg;
     bool good;
 
+    /* A flag of a way is a bound or of the stage: none is both. */
     while (stage_options_next(&text, &name, &arg)) {
         good = (arg && explore_take_bound(explore, name, arg)) ||
                stage_options_take(&explore->scene, name, arg);
@@ -155,21 +164,27 @@ static void play(const struct explore *asked, const struct way *way,
     const char *only = asked->only ? asked->only : "", *name;
     struct fail error = {"no row in expected.txt"};
 
+    /* Each row begins with what was asked for, and has its way's flags on top. */
     explore = *asked;
     explore.scene.lock = lock;
     /* Random ones are for what lies behind many moves. */
     explore.wide =
         asked->bounds.moves < STAGE_MOVES_MAX ? NULL : &asked->bounds;
     explore.flags = way->flags;
+    /* The time that was asked for may be less than the row's own; more would be spent
+     * for nothing on a row that is whole sooner. */
     if (asked->seconds == 0 || asked->seconds > way->seconds)
         explore.seconds = way->seconds;
     /* ONLY: any text in a row's name; "=NAME", the whole of it. */
     name = row_name(&explore);
+    /* A row that was not asked for is none: it must not be counted as one that
+     * was searched. */
     if (stage_options_interrupted() ||
         (only[0] == '=' ? strcmp(only + 1, name) != 0
                         : strstr(name, only) == NULL))
         return;
     tally->rows++;
+    /* The texts are cut apart in place: copies are. */
     (void)snprintf(flags, sizeof(flags), "%s", way->flags);
     (void)snprintf(bounds, sizeof(bounds), "%s", way->bounds);
     take_flags(&explore, flags);
@@ -184,6 +199,7 @@ static void play(const struct explore *asked, const struct way *way,
     else
         tell_row(&explore, way->bounds);
     (void)fflush(stdout);
+    /* A search that was interrupted says nothing of what is missing. */
     if (!stage_options_interrupted())
         compare(&explore, expected, tally);
 }
@@ -196,6 +212,8 @@ static bool is_of(const struct way *way, const char *lock)
         return strcmp(way->locks, "every") == 0;
     if (!expected->faults)
         return false;
+    /* Locks that are right for one unit: they may only oversell by a lease that
+     * was outlived. */
     if (strcmp(way->locks, "right") == 0)
         return strcmp(expected->faults, "oversold") == 0 ||
                strcmp(expected->faults, "oversold late-change") == 0 ||
@@ -220,8 +238,10 @@ int explore_all(const struct explore *explore)
              j++)
             if (is_of(&ways[i], info->name))
                 play(explore, &ways[i], info->name, &tally);
+    /* A name that is in no row would be "as expected": nothing was compared. */
     if (tally.rows == 0 && !stage_options_interrupted())
         return fail_to_run("explore: no row is called '%s'", explore->only);
+    /* A difference is told before what could not be said: it is a finding either way. */
     if (tally.different > 0)
         return EXPLORE_BROKEN;
     return tally.failed > 0 || tally.unknown > 0 || stage_options_interrupted()

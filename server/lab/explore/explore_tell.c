@@ -19,6 +19,8 @@ static const char *deduct(const struct explore *explore)
 
 const struct search_found *explore_worst(const struct explore *explore)
 {
+    /* The faults stand in the order of their weight (faults.txt): the first is
+     * the worst. */
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (explore->result.faults[i].is_found)
             return &explore->result.faults[i];
@@ -80,6 +82,7 @@ const char *explore_extent(const struct explore *explore)
 
     if (!out)
         return "?";
+    /* "All" is said only of a search that was whole; else of the lengths that were. */
     if (explore->random_s > 0)
         fprintf(out,
                 "at random, of up to %u moves and %" PRIu64
@@ -91,12 +94,15 @@ const char *explore_extent(const struct explore *explore)
         fprintf(out, "all within these bounds");
     else
         fprintf(out, "all of up to %u moves", result->moves);
+    /* The words on one trouble come behind: they are true beside either of the
+     * two above. */
     if (explore->calm.is_whole)
         fprintf(out, ", and all with one trouble");
     else if (explore->calm.moves > result->moves)
         fprintf(out, ", with one trouble of up to %u", explore->calm.moves);
     if (explore->at_random > 0)
         fprintf(out, ", and %" PRIu64 " at random", explore->at_random);
+    /* A text may use keys that the rules do not know of: nothing is said of these. */
     if (dlock_textbook_has_keys_beside(explore->scene.lock))
         fprintf(out, ", but keys beside $name were not watched");
     (void)fclose(out);
@@ -110,6 +116,7 @@ const char *explore_verdict(const struct explore *explore)
     const char *before = "breaks:";
     size_t used = 0;
 
+    /* The line for none is there first, and faults are written over it. */
     (void)snprintf(text, sizeof(text),
                    result->is_whole ? "none in %" PRIu64 " schedules: %s"
                                     : "none in the %" PRIu64
@@ -132,6 +139,7 @@ static bool has_outlived_only(const struct explore *explore)
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (i != STAGE_OVERSOLD && explore->result.faults[i].is_found)
             return false;
+    /* An end of a lease within the schedule, as a move, is what any lock has. */
     for (size_t i = 0; sale->is_found && i < sale->n; i++)
         if (sale->moves[i].kind == 'L')
             return true;
@@ -174,6 +182,7 @@ bool explore_tell(const struct explore *explore, struct fail *error)
                  " a second\n",
                  result->schedules, explore_extent(explore), result->states,
                  per_second);
+    /* Ctrl-C is for the picture as well: it would be played on servers anew. */
     if (!worst || stage_options_interrupted())
         return true;
     good = game_open(&game, &explore->scene, stdout,
@@ -226,5 +235,6 @@ bool explore_tell_json(const struct explore *explore, bool done)
             json_pack("{s:I, s:I}", "seed", (json_int_t)explore->bounds.seed,
                       "moves_all", (json_int_t)result->moves_all));
     draw_json_line(stdout, all);
+    /* A reader that has gone ends the search. */
     return fflush(stdout) == 0;
 }

@@ -9,6 +9,8 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
     struct stage_role role = scene->roles[actor];
 
     if (!role.program)
+        /* The words go into the role here and not into the scene: a scene that was
+         * copied must not point into another. */
         role.program = scene->batched ? "instance" : "order";
     role.product = role.product ? role.product : 1;
     role.user = role.user ? role.user : 1 + (int64_t)actor;
@@ -43,6 +45,7 @@ const char *stage_fault_goal(enum stage_fault fault)
 unsigned stage_goals(unsigned faults)
 {
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        /* A fault without a goal is nothing that a player could set out for. */
         if (!stage_fault_goal(i))
             faults &= ~(1u << i);
     return faults;
@@ -89,6 +92,7 @@ const char *stage_text(const struct stage_move moves[], size_t n, char text[],
     char one[4];
 
     text[0] = '\0';
+    /* Five bytes: a blank, three of a move, and the end. */
     for (size_t i = 0; i < n && used + 5 < size; i++)
         used +=
             (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
@@ -101,6 +105,8 @@ static bool parse_one(const char **text, struct stage_move *move)
 {
     char first = *(*text)++;
 
+    /* The first byte is an actor, a server, or the world's move itself; the second one
+     * is the kind. */
     *move = (struct stage_move){.actor = -1, .kind = first};
     if (first >= 'a' && first < 'a' + STAGE_ACTORS_MAX)
         move->actor = (signed char)(first - 'a');
@@ -113,7 +119,9 @@ static bool parse_one(const char **text, struct stage_move *move)
         (*text)++;
         return true;
     }
+    /* A byte that is no kind is the next move's: the step needs no letter. */
     move->kind = 's';
+    /* A server makes no steps. */
     return move->actor >= 0;
 }
 

@@ -16,6 +16,8 @@ static volatile sig_atomic_t interrupted;
 static void on_signal(int number)
 {
     (void)number;
+    /* A flag is all that a handler may set: a search or a game asks for it between
+     * two moves. */
     interrupted = 1;
 }
 
@@ -46,6 +48,8 @@ static bool read_number(const char *name, const char *arg, int64_t least,
     char *end;
     long long value = strtoll(arg, &end, 10);
 
+    /* The number is set even if it is beyond its bounds: callers use it only after
+     * a yes. */
     *number = value;
     return (*arg && *end == '\0' && value >= least && value <= most) ||
            fail_with(error, "%s takes %" PRId64 " to %" PRId64, name, least,
@@ -68,6 +72,7 @@ static bool set_role(struct stage_role *role, char *text, struct fail *error)
 
     if (value)
         *value++ = '\0';
+    /* A key is a text, and all the other settings are numbers. */
     if (value && *value && strcmp(text, "key") == 0) {
         role->key = value;
         return true;
@@ -94,6 +99,7 @@ static bool set_programs(struct stage_scene *scene, char *list,
         char *one = strtok_r(i == 0 ? list : NULL, ",", &rest);
         char *settings = NULL, *setting;
 
+        /* A list says something of every actor: a role of a list before must not stay. */
         *role = (struct stage_role){.program = NULL};
         if (!one)
             continue;
@@ -138,6 +144,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
     else if (strcmp(name, "replica") == 0)
         scene->replica = true;
     else if (strcmp(name, "batched") == 0) {
+        /* An instance deducts guarded: a scene that is naive could not be played. */
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
     } else
@@ -160,6 +167,7 @@ bool stage_options_next(char **text, char **name, char **arg)
 {
     if (!*text || !**text)
         return false;
+    /* The dashes are taken for granted, because such texts come from our own files. */
     *name = strsep(text, " ") + strlen("--");
     *arg = *text && strncmp(*text, "--", 2) != 0 ? strsep(text, " ") : NULL;
     return true;
@@ -179,6 +187,8 @@ struct option *stage_options_add(struct option *flags)
 #include "server/lab/scene/numbers.inc"
     };
 
+    /* The row of zeros ends the flags: the command's own come first, and keep
+     * their places. */
     while (flags->name)
         flags++;
     memcpy(flags, common, sizeof(common));
