@@ -22,6 +22,7 @@ bool game_open(struct game *game, const struct stage_scene *scene, FILE *out,
 {
     *game = (struct game){.scene = scene, .out = out, .look = look};
     game->stage = stage_open(scene, &game->error);
+    /* The stage may be wrong from its start: a check of it is part of the verdict. */
     if (game->stage)
         stage_judge(game->stage, &game->verdict);
     return game->stage != NULL;
@@ -37,6 +38,7 @@ static bool go_on(struct game *game, struct stage_move move)
 {
     if (!stage_move(game->stage, move, &game->error))
         return false;
+    /* A remark, too, has the move at which it came about. */
     stage_judge(game->stage, &game->verdict);
     game->moves[game->n++] = move;
     game->inside[game->n] = 0;
@@ -74,12 +76,15 @@ static void draw_news(struct game *game)
                game->look);
     draw_state_of(game);
     (void)fflush(game->out);
+    /* The steps that were drawn are counted, because a move has any number of them. */
     (void)stage_steps(game->stage, &game->drawn);
 }
 
 bool game_play(struct game *game, const struct stage_move moves[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        /* Ctrl-C is asked for between two moves: a move that has begun must be played
+         * to its end. */
         if (stage_options_interrupted())
             return fail_with(&game->error, "interrupted");
         if (!go_on(game, moves[i]))
@@ -93,6 +98,8 @@ bool game_move(struct game *game, struct stage_move move)
 {
     char text[4];
 
+    /* A move that is none must not cost the game: the stage says so by the same false
+     * as a broken one. */
     if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move))
         return fail_with(&game->error,
                          game->n == STAGE_MOVES_MAX
@@ -108,12 +115,15 @@ bool game_move(struct game *game, struct stage_move move)
 /* As it was after N moves, which are not drawn. */
 static bool restore(struct game *game, size_t n)
 {
+    /* The verdict is made anew move by move: a fault of a move that was taken back
+     * is gone. */
     if (!stage_begin(game->stage, &game->error))
         return give_up(game);
     game->verdict = (struct stage_verdict){.faults = 0};
     for (game->n = 0; game->n < n;)
         if (!go_on(game, game->moves[game->n]))
             return give_up(game);
+    /* The moves were drawn when they were made: only what comes is news. */
     (void)stage_steps(game->stage, &game->drawn);
     return true;
 }
@@ -185,9 +195,14 @@ bool game_hint(struct game *game, const struct game_goal *goal,
     struct hunt hunt = {goal->faults ? goal->faults : ~0u,
                         clock_ms() + HINT_MS};
 
+    /* Faults that are there already, and those that are no goal, must not end
+     * the search. */
     bounds.passes = game->verdict.faults | ~hunt.goal;
+    /* The game's moves are played before each schedule, and do not count in
+     * its bounds. */
     bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));
+    /* The stages of the search want its processor. */
     (void)give_up(game);
     if (!search_run(game->scene, &bounds, 0, is_wanted, &hunt, &hint->result,
                     &game->error))
@@ -195,6 +210,7 @@ bool game_hint(struct game *game, const struct game_goal *goal,
     hint->fault = nearest(&hunt, &hint->result);
     if (hint->fault != STAGE_FAULT_N)
         hint->way = hint->result.faults[hint->fault];
+    /* The game goes on whether a way was found or not. */
     game->stage = stage_open(game->scene, &game->error);
     return game->stage && restore(game, game->n);
 }
@@ -213,6 +229,7 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
     };
     const char *phrase;
 
+    /* The number of a server begins with 1; for others the phrase has no number. */
     if (move.kind != 's') {
         (void)snprintf(text, GAME_PHRASE_BYTES, stage_move_words(move),
                        -1 - move.actor);

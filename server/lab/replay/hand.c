@@ -42,6 +42,7 @@ static bool begin_keys(struct termios *before)
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, before) != 0)
         return false;
     now = *before;
+    /* The terminal would keep keys until Enter, and show them; signals it still makes. */
     now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
 }
@@ -51,8 +52,11 @@ static int read_key(void)
 {
     unsigned char key;
 
+    /* The question must be seen before its answer is waited for. */
     (void)fflush(stdout);
     do {
+        /* Ctrl-C, the end of the input and Ctrl-D all mean q: the game ends the
+         * same way. */
         if (!stage_options_wait_input() || read(STDIN_FILENO, &key, 1) <= 0 ||
             key == KEY_CTRL_D)
             return KEY_QUIT;
@@ -71,15 +75,18 @@ static void make_move(struct hand *hand, struct stage_move move)
     struct stage_verdict news;
 
     if (!game_move(game, move)) {
+        /* A game that is over says why at its end. */
         if (game->stage)
             SAY("%s\n", game->error.text);
         return;
     }
     news = game->verdict;
     news.faults &= ~before;
+    /* Remarks of the whole game are not news. */
     news.remarks = 0;
     if (news.faults)
         draw_verdict(stdout, &news, false, hand->look);
+    /* Any of the goals will do. */
     if ((news.faults & hand->goal->faults) == 0)
         return;
     SAY("you have done it in %zu moves\n", game->n);
@@ -101,6 +108,8 @@ static void give_hint(struct hand *hand)
     (void)fflush(stdout);
     if (!game_hint(&hand->game, hand->goal, &hint))
         return;
+    /* A search that was cut short must not say that nothing breaks; and a stop brings
+     * bounds of its own, which these words do not name. */
     if (hint.fault != STAGE_FAULT_N)
         SAY("hint: %s; %zu moves from here: %s\n",
             stage_move_text(hint.way.moves[0], text), hint.way.n,
@@ -123,6 +132,7 @@ static bool take_turn(struct hand *hand)
 {
     static struct stage_view view;
     struct stage_move moves[STAGE_ENABLED_MAX];
+    /* The moves are asked for anew: they differ after each key. */
     size_t n = stage_enabled(hand->game.stage, moves), i;
     char keys[STAGE_ENABLED_MAX], text[4], phrase[GAME_PHRASE_BYTES];
     const char *next = KEYS;
@@ -131,6 +141,7 @@ static bool take_turn(struct hand *hand)
     stage_look(hand->game.stage, &view);
     putchar('\n');
     for (i = 0; i < n; i++) {
+        /* A move of one letter is its own key: so a schedule can be pasted. */
         keys[i] = stage_move_text(moves[i], text)[0];
         if (text[1] != '\0')
             keys[i] = *next++;
@@ -143,6 +154,7 @@ static bool take_turn(struct hand *hand)
     printf(": ");
     key = read_key();
     printf("%c\n", key);
+    /* A move's key counts first: none of them is q, u or ?. */
     for (i = 0; i < n && keys[i] != key;)
         i++;
     if (i < n)
@@ -183,6 +195,8 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
 
     hand = (struct hand){.goal = goal, .look = look};
     stage_options_catch_signals();
+    /* Signals are caught before the terminal is changed: it must be put back however
+     * this ends. */
     is_terminal = begin_keys(&before);
     if (game_open(game, scene, stdout, look | DRAW_NO_MOVES)) {
         for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
@@ -192,12 +206,14 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
             putchar('\n');
         game_draw(game);
     }
+    /* A move that is none leaves the game where it is, for the person to go on. */
     for (size_t i = 0; i < n && game->stage && game->n == i; i++)
         make_move(&hand, moves[i]);
     while (game->stage && !(reached && hand.reached > 0) && take_turn(&hand))
         continue;
     if (reached)
         *reached = hand.reached;
+    /* The terminal is put back before anything else is said. */
     if (is_terminal)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     /* The schedule as a command, to play it again or to send it to somebody. */
@@ -210,6 +226,7 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
         putchar('\n');
     }
     (void)fflush(stdout);
+    /* The stage is gone: the verdict so far says nothing of what made it break. */
     if (!game->stage)
         return fail_to_run("replay: %s", game->error.text);
     game_close(game);

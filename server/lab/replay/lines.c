@@ -27,6 +27,7 @@ static bool answer(struct lines *lines, bool has_failed)
     char text[4], phrase[GAME_PHRASE_BYTES];
     static struct stage_view view;
     json_t *list = json_array(), *found;
+    /* A game that is over still answers, once: with its error. */
     json_t *all = game->stage ? game_json(game, lines->look)
                               : json_pack("{s:o}", "lock",
                                           draw_json_text(game->scene->lock, 0));
@@ -42,6 +43,7 @@ static bool answer(struct lines *lines, bool has_failed)
                             stage_move_text(moves[i], text), "says",
                             draw_json_text(game_phrase(&view, moves[i], phrase),
                                            lines->look)));
+    /* The list is counted by ALL now; without a stage nobody has it. */
     json_decref(list);
     if (has_failed)
         (void)json_object_set_new(
@@ -58,6 +60,7 @@ static bool answer(struct lines *lines, bool has_failed)
                                  stage_fault_word(hint->fault)));
         (void)json_object_set_new(all, "hint", found);
     }
+    /* The answer must be out at once: the page waits for it. */
     draw_json_line(stdout, all);
     return fflush(stdout) == 0;
 }
@@ -74,11 +77,14 @@ static bool obey(struct lines *lines, char *line)
     int n;
 
     line[strcspn(line, "\r\n")] = '\0';
+    /* A hint is of one answer: the next one must not show it again. */
     lines->has_hint =
         strcmp(line, "hint") == 0 && game_hint(game, lines->goal, &lines->hint);
     if (strcmp(line, "hint") == 0)
         return lines->has_hint;
     if (strncmp(line, "back ", 5) == 0)
+        /* A number of three digits at most has no overflow, and nothing may stand
+         * behind it. */
         return (sscanf(line + 5, "%3lu%c", &back, &more) == 1 &&
                 back <= game->n)
                    ? game_back(game, back)
@@ -87,6 +93,8 @@ static bool obey(struct lines *lines, char *line)
         return fail_with(&game->error,
                          "a line is: move MOVES, back N, or hint");
     n = stage_parse(line + 5, moves, &game->error);
+    /* The moves before one that is refused stay made; the answer says where the
+     * game is. */
     for (int i = 0; i < n; i++)
         if (!game_move(game, moves[i]))
             return false;
@@ -101,12 +109,17 @@ int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
     bool good;
     char line[4 * STAGE_MOVES_MAX + 16];
 
+    /* Only the language is the page's: what is drawn for terminals has no place
+     * in JSON. */
     lines = (struct lines){.goal = goal, .look = look & DRAW_CHINESE};
     stage_options_catch_signals();
+    /* Input must not be buffered, because poll() would not see what stdio has
+     * read already. */
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     good = game_open(game, scene, NULL, 0);
     for (size_t i = 0; i < n && good; i++)
         good = game_move(game, moves[i]);
+    /* Each answer is a state: first that of the start, and then one for each line. */
     while (answer(&lines, !good) && game->stage && stage_options_wait_input() &&
            fgets(line, sizeof(line), stdin))
         good = obey(&lines, line);

@@ -51,6 +51,8 @@ static bool read_words(int n, char *words[])
     struct fail error;
     int moves;
 
+    /* A lock's name is looked for first: a file that is called like one must not stand
+     * in its place. */
     if (n >= 1 && n <= REPLAY_FILES_MAX && is_file(words[0])) {
         replay.files = words;
         replay.files_n = (size_t)n;
@@ -61,6 +63,8 @@ static bool read_words(int n, char *words[])
     if (replay.by_hand && (replay.save || replay.svg))
         return fail_aloud("replay: -i is without --save and --svg; its "
                           "schedule can be played with them");
+    /* Without the quotes the shell has cut the schedule into words: the first alone
+     * would be played, and called all. */
     if (n > 2 && !replay.by_hand)
         return fail_aloud(
             "replay: a schedule has quotes around it: '%s %s ...'", words[1],
@@ -84,6 +88,7 @@ static bool read_words(int n, char *words[])
 static bool read_options(int argc, char *argv[])
 {
     static int zh;
+    /* The table has room for the common flags and for the row of zeros. */
     static struct option flags[32] = {
         {"until", required_argument, NULL, 'u'},
         {"json", no_argument, &replay.json, 1},
@@ -139,8 +144,11 @@ static int run(void)
     if (!game_open(&game, &replay.scene, replay.json ? NULL : stdout,
                    replay.look))
         return fail_to_run("replay: %s", game.error.text);
+    /* The columns' heads come before any move: a schedule that fails has its picture up
+     * to there. */
     game_draw(&game);
     played = game_play(&game, replay.moves, replay.n);
+    /* A broken stage has no verdict: the error below is all that is said. */
     if (replay.json && !stage_is_broken(game.stage)) {
         draw_json_line(stdout, game_json(&game, 0));
     } else if (!stage_is_broken(game.stage)) {
@@ -151,9 +159,11 @@ static int run(void)
             draw_say(stdout, replay.look, "moves now: %s\n",
                      stage_text(moves, n, text, sizeof(text)));
     }
+    /* The picture must be out before a line on standard error speaks of it. */
     (void)fflush(stdout);
     if (!played)
         (void)fail_aloud("replay: move %zu: %s", game.n + 1, game.error.text);
+    /* Both files are written, even if one cannot be. */
     saved = save(&game, "--save", replay.save, game_write_timeline);
     saved = save(&game, "--svg", replay.svg, game_write_svg) && saved;
     game_close(&game);
@@ -177,6 +187,8 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
+    /* A lock's text is read before a stage is opened: the stage knows locks by
+     * name alone. */
     if (!expected_lock(replay.scene.lock, &error)) {
         if (!replay.by_hand || !replay.json)
             return fail_to_run("%s", error.text);

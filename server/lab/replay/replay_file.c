@@ -69,6 +69,7 @@ static void make_all_plain(json_t *value)
     if (json_is_string(value)) {
         char *text = strdup(json_string_value(value));
 
+        /* A text for which there is no memory is shown as none, and never as it came. */
         (void)json_string_set(value, text ? make_plain(text) : "");
         free(text);
     }
@@ -87,8 +88,12 @@ static json_t *read_line(struct source *source)
     json_error_t error;
     json_t *line = NULL;
 
+    /* The line counts before it is read: an error is told with the number it
+     * would have. */
     source->line_n++;
     errno = 0;
+    /* A line without an end is cut, or too long: a part of one must not be taken
+     * for JSON. */
     if (!fgets(text, sizeof(text), source->file))
         (void)COMPLAIN(source,
                        errno ? "cannot be read: %s"
@@ -103,6 +108,8 @@ static json_t *read_line(struct source *source)
     else if (!(line = json_loads(text, JSON_REJECT_DUPLICATES, &error)))
         (void)COMPLAIN(source, "no JSON at byte %d: %s", error.position,
                        make_plain(error.text));
+    /* The texts are drawn on a terminal, where a byte of a stranger's could be a
+     * command to it. */
     make_all_plain(line);
     return line;
 }
@@ -154,6 +161,7 @@ static bool is_head(struct source *source, json_t *line)
              "started", "actors", "scene", "lock", "settings", "schedule"))
         return false;
     rest = strptime(text_of(line, "started"), "%Y-%m-%dT%H:%M:%S", &utc);
+    /* One byte behind the fraction, and it is the Z: nothing may follow. */
     if (!rest || sscanf(rest, ".%6u%c", &us, &end) != 2 || end != 'Z')
         return COMPLAIN(source, "\"started\" of the head is wrong");
     source->started_us = (uint64_t)timegm(&utc) * 1000000 + us;
@@ -169,6 +177,7 @@ static bool is_event(struct source *source, json_t *line)
              "at_us", "phase", "move", "dropped", "actor", "part", "step",
              "sent", "reply", "mark"))
         return false;
+    /* Gaps are no events: the verdict counts what is in the file. */
     source->events += number_of(line, "dropped") == 0;
     return (number_of(line, "at_us") >= 0 && number_of(line, "move") >= 0 &&
             number_of(line, "dropped") >= 0) ||
@@ -179,12 +188,14 @@ static bool is_verdict(struct source *source, json_t *line)
 {
     if (!has(source, line, "{s:o, s:I, s:I}", "verdict", "events", "dropped"))
         return false;
+    /* The count tells a file from which lines were taken out. */
     if (number_of(line, "events") != source->events)
         return COMPLAIN(source, "\"events\" of the verdict is wrong");
     if (!json_is_null(json_object_get(line, "verdict")) &&
         !has(source, line, "{s:[], s:I, s:I, s:I}", "verdict", "stock", "sold",
              "orders"))
         return false;
+    /* Lines behind a verdict would be drawn by nobody: so they are an error. */
     return getc(source->file) == EOF ||
            COMPLAIN(
                source,
@@ -196,9 +207,11 @@ static void go_on(struct source *source)
 {
     json_t *line = read_line(source);
 
+    /* The old event is let go of, whatever came. */
     json_decref(source->event);
     source->event = NULL;
     if (line && json_object_get(line, "verdict"))
+        /* A verdict that is wrong is none: its file is then cut. */
         source->verdict = is_verdict(source, line) ? json_incref(line) : NULL;
     else if (line && is_event(source, line))
         source->event = json_incref(line);
@@ -233,6 +246,7 @@ static bool begin(struct picture *picture, struct source *source)
     json_t *actor;
     size_t i;
 
+    /* A pipe cannot be read again, and a fifo may never have anything. */
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         return fail_with(&source->error,
                          "%s: not a regular file: save the timeline in one",
@@ -245,6 +259,7 @@ static bool begin(struct picture *picture, struct source *source)
         return false;
     json_array_foreach(json_object_get(source->head, "actors"), i, actor)
     {
+        /* An actor that the head names twice has one lane. */
         if (!lane_of(picture, source,
                      json_is_string(actor) ? json_string_value(actor) : "?",
                      name))
@@ -285,6 +300,7 @@ static void draw_event(const struct picture *picture,
     if (dropped > 0)
         (void)snprintf(step.reply, sizeof(step.reply),
                        "%lld events are missing here", dropped);
+    /* An actor beyond the lanes is named in its line; without lanes all of them are. */
     if (*actor && (!lane || !has_lanes(picture))) {
         (void)snprintf(step.who, sizeof(step.who), "%.11s", actor);
         step.actor = has_lanes(picture) ? -1 : 0;
@@ -301,6 +317,8 @@ static struct source *first_of(struct picture *picture)
     for (size_t i = 0; i < picture->n; i++) {
         struct source *each = &picture->sources[i];
 
+        /* The first file goes first if times are equal: so a picture is the same
+         * each time. */
         if (each->event && (!first || time_of(each) < time_of(first)))
             first = each;
     }
@@ -320,9 +338,12 @@ static void draw_events(struct picture *picture)
         json_int_t move = number_of(source->event, "move");
         char text[4] = "";
 
+        /* The stage counts moves, a live instance events: --until means whichever
+         * there is. */
         n = source->moves_n > 0 ? move : n + 1;
         if (picture->until >= 0 && n > picture->until)
             return;
+        /* The move stands with the first of its steps. */
         if (move > 0 && move != last && move <= source->moves_n)
             (void)stage_move_text(source->moves[move - 1], text);
         last = move;
@@ -349,6 +370,8 @@ static unsigned bits_of(const json_t *words)
 static void draw_end(const json_t *verdict, unsigned look)
 {
     const json_t *faults = json_object_get(verdict, "verdict");
+    /* A fault of a newer version has a word here, and no bit: it must not be told
+     * as none. */
     const char *first = json_string_value(json_array_get(faults, 0));
     json_int_t dropped = number_of(verdict, "dropped");
     json_int_t orders = number_of(verdict, "orders");
@@ -359,6 +382,7 @@ static void draw_end(const json_t *verdict, unsigned look)
     if (dropped > 0)
         draw_say(stdout, look,
                  "%lld events were dropped: the disk was too slow\n", dropped);
+    /* Null is a verdict that nobody gave. */
     if (json_is_null(faults)) {
         draw_say(stdout, look,
                  "verdict: nobody has looked; stockade audit does\n");
@@ -403,6 +427,8 @@ static int status_of(const struct source *source)
 {
     const json_t *faults = json_object_get(source->verdict, "verdict");
 
+    /* A file without a verdict, or with none that anybody gave, has not shown that
+     * nothing broke. */
     if (!source->verdict || json_is_null(faults))
         return 2;
     return json_array_size(faults) > 0;
@@ -418,6 +444,8 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     for (size_t i = 0; i < n; i++) {
         picture.sources[i].path = paths[i];
         picture.sources[i].prefix = n == 1 ? "" : i == 0 ? "1:" : "2:";
+        /* The files are opened before anything is drawn: one that is not there leaves
+         * no half of a picture. */
         if (!begin(&picture, &picture.sources[i]))
             return fail_to_run("replay: %s", picture.sources[i].error.text);
     }
@@ -434,6 +462,7 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
         (void)fflush(stdout);
         if (source->error.text[0])
             (void)fail_aloud("replay: %s", source->error.text);
+        /* The worse of two files is the status. */
         if (status_of(source) > status)
             status = status_of(source);
         (void)fclose(source->file);

@@ -17,6 +17,8 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
     FILE *out = fopen(path, "we");
     bool good = out != NULL;
 
+    /* A file that could not be written to its end is told at fclose(): a buffer may
+     * hold all of it until then. */
     if (good) {
         write(out, game);
         good = !ferror(out);
@@ -65,10 +67,12 @@ void game_write_timeline(FILE *out, const struct game *game)
 
         if (steps[i].actor >= 0)
             event.actor[0] = (char)('a' + steps[i].actor);
+        /* The reply was lost, of a step; a note of the same move was no command. */
         event.is_lost =
             steps[i].name[0] && move > 0 && game->moves[move - 1].kind == '~';
         timeline_write_event(out, &event);
     }
+    /* The numbers are those of the end. */
     stage_look(game->stage, &view);
     verdict = json_pack(
         "{s:o, s:o*, s:b, s:I, s:I, s:I, s:I, s:i}", "verdict",
@@ -129,6 +133,7 @@ static int write_text(FILE *out, int x, int y, const char *class,
     do {
         size_t cut = draw_fit(text, columns);
 
+        /* Each line is as wide as the lane, and goes on with the next word. */
         height += LINE_H;
         fprintf(out, "<text x=\"%d\" y=\"%d\"%s%s%s>", x, y + height - GAP_H,
                 *class ? " class=\"" : "", class, *class ? "\"" : "");
@@ -150,6 +155,8 @@ static int write_steps(FILE *out, const struct game *game, int y)
     const struct stage_step *steps = stage_steps(game->stage, &n);
 
     for (const struct stage_step *step = steps; step < steps + n; step++) {
+        /* The insiders are those behind the move: a bar stands beside what was done
+         * while its actor was inside. */
         unsigned inside = game->inside[step->move];
         int x = lane_x(step->actor > 0 ? (unsigned)step->actor : 0), height;
         size_t columns = LANE_COLUMNS;
@@ -162,6 +169,7 @@ static int write_steps(FILE *out, const struct game *game, int y)
         (void)snprintf(ms, sizeof(ms), "%6" PRIu64, step->at_us / 1000);
         (void)write_text(out, EDGE, y, "", move, MOVE_W);
         (void)write_text(out, EDGE + MOVE_W, y, "quiet", ms, TIME_W);
+        /* The world's lines go over all lanes. */
         if (step->actor < 0) {
             columns *= game->scene->buyers;
             class = "world";
@@ -221,13 +229,16 @@ void game_write_svg(FILE *out, const struct game *game)
 
     if (!text || !lines)
         return;
+    /* The body is written before the frame: its height is the frame's. */
     stage_text(game->moves, game->n, schedule, sizeof(schedule));
     (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    schedule);
+    /* The verdict is drawn as for a terminal, and cut into lines. */
     end = write_steps(text, game, TOP + LINE_H + GAP_H);
     draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
     (void)fclose(lines);
+    /* The lanes end with the steps; the verdict stands below. */
     y = end + 2 * GAP_H;
     for (rest = verdict; (line = strsep(&rest, "\n")) != NULL && *line;)
         y += write_text(text, EDGE, y, game->verdict.faults ? "bad" : "", line,
