@@ -12,12 +12,16 @@ static void write_text(FILE *out, const char *name, const char *text)
 {
     if (!text || !*text)
         return;
+    /* The unlocked calls: only one thread writes to a file, and each call with a lock
+     * costs as much as the byte. */
     (void)fputs_unlocked(",\"", out);
     (void)fputs_unlocked(name, out);
     (void)fputs_unlocked("\":\"", out);
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text;
 
+        /* A byte above ASCII is told as the character of that number: so the line is
+         * JSON whatever was sent. */
         if (byte < ' ' || byte >= 0x7f) {
             fprintf(out, "\\u%04x", byte);
             continue;
@@ -54,6 +58,8 @@ void timeline_write_head(FILE *out, const struct timeline_head *head)
  * of the stage, and of timeline_live.c. */
 static const char *outcome_of(const char *reply)
 {
+    /* The texts are looked for anywhere in the reply: a note has them behind
+     * other words. */
     static const char *const texts[][2] = {
         {"(no reply)", "unknown"},    {"(held up)", "unknown"},
         {"(not awaited)", "unknown"}, {"(lost)", "unknown"},
@@ -71,6 +77,7 @@ void timeline_write_event(FILE *out, const struct timeline_event *event)
     const struct stage_step *step = &event->step;
 
     fprintf(out, "{\"at_us\":%" PRIu64, step->at_us);
+    /* A gap has neither a step nor an outcome. */
     if (event->dropped > 0)
         fprintf(out, ",\"phase\":\"dropped\",\"dropped\":%" PRIu64,
                 event->dropped);
@@ -98,8 +105,10 @@ void timeline_tell_words(const char *const words[], size_t n, size_t parts_n,
     bool is_script = n > 0 && strcmp(words[0], "EVAL") == 0;
     size_t used = 0;
 
+    /* A script of no parts is one word. */
     if (is_script && parts_n == 0)
         parts_n = 1;
+    /* The script's text is left out: it would fill the line. */
     for (size_t i = 0; i < n && used < size; i++)
         if (i == 0 || i > parts_n)
             used += (size_t)snprintf(text + used, size - used, "%s%s",

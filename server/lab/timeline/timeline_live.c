@@ -65,6 +65,7 @@ static void put(struct timeline_live *live, const struct timeline_event *event)
     if (fits)
         live->ring[live->head++ % QUEUE_MAX] = *event;
     (void)pthread_mutex_unlock(&live->mutex);
+    /* The count needs no mutex: the writer reads it without. */
     if (!fits)
         atomic_fetch_add(&live->dropped, 1);
 }
@@ -83,7 +84,10 @@ static struct timeline_event *begin(struct timeline_live *live,
     event = &open_steps[open_n++];
     event->step.at_us = clock_us() - live->began_us;
     event->took_us = 0;
+    /* The members are set one by one: to clear a whole event for each step would cost
+     * more than its copy. */
     event->step.reply[0] = event->step.who[0] = event->step.sent[0] = '\0';
+    /* The name of a thread is its actor's; the library's own begin with dlock-. */
     (void)pthread_getname_np(pthread_self(), name, sizeof(name));
     copy(event->actor, sizeof(event->actor),
          name + (strncmp(name, ours, 6) == 0 ? 6 : 0));
@@ -99,7 +103,9 @@ static void end(struct timeline_live *live, const char *step, const char *key,
     uint64_t now_us = clock_us() - live->began_us;
     char cut[sizeof(event->step.key)];
 
+    /* The key was cut when the step began: only one that is cut alike is the same. */
     copy(cut, sizeof(cut), key);
+    /* Steps end in any order, the last one that began most often first. */
     for (unsigned i = open_n; i-- > 0 && !event;)
         if (strcmp(open_steps[i].step.name, step) == 0 &&
             strcmp(open_steps[i].step.key, cut) == 0)
@@ -111,6 +117,7 @@ static void end(struct timeline_live *live, const char *step, const char *key,
     event->step.at_us = now_us;
     copy(event->step.reply, sizeof(event->step.reply), reply);
     put(live, event);
+    /* The last of the open steps fills the place: their order does not matter. */
     *event = open_steps[--open_n];
 }
 
@@ -158,6 +165,8 @@ static void flush(struct timeline_live *live)
         log_warn("timeline", "file=%s error=\"%s: the timeline ends here\"",
                  live->path, strerror(errno));
     }
+    /* The size is asked for once a round: a file is larger than its bound by one round
+     * at most. */
     live->is_broken |= ftell(live->file) > BYTES_MAX;
 }
 
@@ -171,13 +180,19 @@ static void *writer_main(void *arg)
 
     do {
         clock_sleep_ms(WRITE_EVERY_MS);
+        /* The flag is read before the ring: the last round takes all that was put
+         * before it was set. */
         closing = atomic_load(&live->closing);
         do {
+            /* The mutex is held for one event at a time: to hold it for all of them
+             * would keep steps waiting. */
             (void)pthread_mutex_lock(&live->mutex);
             has_one = live->tail < live->head;
             if (has_one)
                 event = live->ring[live->tail++ % QUEUE_MAX];
             (void)pthread_mutex_unlock(&live->mutex);
+            /* An event that the file does not take is missing like one that found the
+             * ring full. */
             if (has_one && live->is_broken) {
                 atomic_fetch_add(&live->dropped, 1);
             } else if (has_one) {
@@ -185,6 +200,8 @@ static void *writer_main(void *arg)
                 live->events++;
             }
         } while (has_one);
+        /* The gap stands where the writer has seen it: the events around it are near
+         * in time. */
         dropped = atomic_load(&live->dropped);
         gap.dropped = dropped - live->told;
         gap.step.at_us = clock_us() - live->began_us;
@@ -245,6 +262,8 @@ struct timeline_live *timeline_live_open(const struct config *config,
         live->path = path;
         live->began_us = clock_us();
         write_head(live, config);
+        /* The head is written out here: a full disk is told before the
+         * instance begins. */
         why = fflush(live->file) != 0
                   ? errno
                   : pthread_create(&live->thread, NULL, writer_main, live);
@@ -270,6 +289,7 @@ void timeline_live_close(struct timeline_live *live)
     atomic_store(&live->closing, true);
     (void)pthread_join(live->thread, NULL);
     dropped = atomic_load(&live->dropped);
+    /* No hook runs any more: the last round of the writer has all. */
     if (!ferror(live->file))
         fprintf(live->file,
                 "{\"verdict\":null,\"over\":true,\"events\":%" PRIu64
