@@ -75,6 +75,8 @@ void deed_give(struct player *player, const struct deed_order *order,
 void deed_give_anyway(struct player *player, const struct deed_order *order,
                       struct deed_report *report)
 {
+    /* A grant that nobody gave: with the session's own name, and a deadline that
+     * never comes. */
     struct dlock_grant grant = {.holds = 1, .deadline_ms = UINT64_MAX};
 
     (void)snprintf(grant.name, sizeof(grant.name), "%s", order->name);
@@ -88,6 +90,7 @@ void deed_abandon(struct player *player, const struct deed_order *order,
 {
     (void)order;
     dlock_session_close(player->session);
+    /* A new session in the place of the old one: the player may be asked to do more. */
     player->grants_n = 0;
     report->broken = dlock_session_open(player->client, &player->session,
                                         &report->error) != DLOCK_OK;
@@ -99,6 +102,7 @@ void deed_abandon(struct player *player, const struct deed_order *order,
 static void send_report(const struct player *player,
                         const struct deed_report *report)
 {
+    /* The check has gone: an actor without one has nothing left to do. */
     if (send(player->fd, report, sizeof(*report), MSG_NOSIGNAL) < 0)
         _exit(0);
 }
@@ -118,6 +122,7 @@ static void record(struct testbed_tape *tape, const struct dlock_step *step)
 
     if (step->words_n == 0 || strstr(step->words[0], "SUBSCRIBE"))
         return;
+    /* The place is taken by counting: actors are processes, and write at once. */
     command = &tape->commands[atomic_fetch_add(&tape->n, 1)];
     if (step->words_n > TESTBED_WORDS_MAX ||
         command >= tape->commands + TESTBED_COMMANDS_MAX)
@@ -143,20 +148,27 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
     unsigned n, at;
 
     (void)ctx;
+    /* Steps of watchdogs count as well: the check has to know that none came
+     * in between. */
     if (testbed.tape)
         atomic_fetch_add(&testbed.tape->steps_n[step->phase], 1);
     if (testbed.tape && step->phase == DLOCK_BEFORE)
         record(testbed.tape, step);
     if (!self) {
+        /* A thread without a player is the client's own; the first player stands for
+         * its process. */
         (void)atomic_fetch_add(&players[0].trap->others_n, 1);
         return DLOCK_GO;
     }
     trap = self->trap;
+    /* A step counts before the trap is looked at: the trap's number is of those
+     * before it. */
     n = atomic_fetch_add(&trap->steps_n[step->phase], 1);
     if (step->phase == DLOCK_BEFORE && n < CAST_PLACES_MAX)
         (void)snprintf(trap->names[n], sizeof(trap->names[n]), "%s",
                        step->name);
     at = atomic_load(&trap->at);
+    /* A trap springs once, at its step; the mute one from there on. */
     if (step->phase != (enum dlock_phase)atomic_load(&trap->phase) || n < at ||
         (n > at && atomic_load(&trap->spring) != TRAP_MUTE))
         return DLOCK_GO;
@@ -164,6 +176,8 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
     case TRAP_PASS:
         break;
     case TRAP_DIE:
+        /* Nobody catches these two: the process dies, or stops, between two
+         * instructions of the step. */
         (void)raise(SIGKILL);
         break;
     case TRAP_STOP:
@@ -171,10 +185,13 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
         break;
     case TRAP_GATE:
         send_report(self, &here);
+        /* The order that opens the gate has no deed. */
         receive_order(self, &go);
         break;
     case TRAP_FAIL:
     case TRAP_MUTE:
+        /* The library takes it as a command that was not sent, or as a reply that was
+         * lost, by the phase. */
         return DLOCK_FAIL;
     }
     return DLOCK_GO;
@@ -185,6 +202,7 @@ static void *play(void *arg)
     struct player *player = arg;
     struct deed_order order;
 
+    /* SELF is set before any deed: the hook tells players from watchdogs by it. */
     self = player;
     for (;;) {
         struct deed_report report = {.status = DLOCK_OK};
@@ -215,6 +233,7 @@ static _Noreturn void act(unsigned n)
     pthread_t thread;
     bool good = dlock_open(&options, &client, &report.error) == DLOCK_OK;
 
+    /* The players before are the check's: this process has its own from 0 on. */
     players_n = n;
     for (unsigned i = 0; i < n && good; i++) {
         players[i].client = client;
@@ -228,6 +247,7 @@ static _Noreturn void act(unsigned n)
         good = pthread_create(&thread, NULL, play, &players[i]) == 0;
     if (!good)
         _exit(3);
+    /* The first thread has nothing to do, and must not end: the process would. */
     for (;;)
         (void)pause();
 }
@@ -236,6 +256,7 @@ static _Noreturn void act(unsigned n)
 
 unsigned cast_add(unsigned n)
 {
+    /* The traps are shared before the fork: both sides look at the same memory. */
     struct player *added = &players[players_n];
     struct trap *traps = mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -247,11 +268,13 @@ unsigned cast_add(unsigned n)
     for (unsigned i = 0; i < n; i++) {
         int pair[2];
 
+        /* A packet is an order or a report, whole: no part of one is ever read. */
         need(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0,
              "no sockets");
         added[i] = (struct player){.fd = pair[0], .trap = &traps[i]};
         ends[i] = pair[1];
     }
+    /* An actor must die with its check: the check may be killed by its alarm. */
     pid = child_fork(SIGKILL);
     need(pid >= 0, "no process");
     if (pid == 0) {
@@ -263,6 +286,7 @@ unsigned cast_add(unsigned n)
         act(n);
     }
     for (unsigned i = 0; i < n; i++) {
+        /* Only the actor may have this end: else its death would not be the socket's. */
         (void)close(ends[i]);
         added[i].pid = pid;
     }
@@ -272,6 +296,7 @@ unsigned cast_add(unsigned n)
 
 void cast_open(unsigned n, unsigned watchdog_lease_ms)
 {
+    /* The players before live on until the check ends; nobody asks them any more. */
     players_n = 0;
     watchdog_ms = watchdog_lease_ms;
     if (testbed.together)
@@ -299,6 +324,7 @@ void cast_tell(unsigned who, deed_function *deed, const char *name,
     struct deed_order order = {
         .deed = deed, .wait_ms = wait_ms, .lease_ms = lease_ms};
 
+    /* A name is a copy: the actor has it in its own process. */
     (void)snprintf(order.name, sizeof(order.name), "%s", name);
     /* A player that could not come on has said why. */
     if (send(players[who].fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
@@ -320,7 +346,9 @@ struct deed_report cast_hear(unsigned who)
     note_wait(who, "answer");
     do /* one that has died left what it said behind that error */
         n = recv(players[who].fd, &report, sizeof(report), 0);
+    /* A report that was sent before its actor died is still there to be read. */
     while (n < 0 && errno == ECONNRESET);
+    /* A death that no check has asked for is no property of the lock. */
     need(n == sizeof(report), "player %u has died", who);
     need(!report.broken, "%s", report.error.text);
     return report;
@@ -367,6 +395,7 @@ bool cast_is_free(unsigned who, const char *name)
     enum dlock_status status =
         cast_insist(who, name, 0, testbed.long_ms, BEGIN_MS * testbed.slow);
 
+    /* Silence would be taken for a no, and the lock for held. */
     need(!cast_is_silent(status), "is it free? %s", dlock_status_text(status));
     if (status == DLOCK_OK)
         (void)cast_give(who, name);
@@ -386,6 +415,7 @@ bool cast_overtakes(const char *name)
 const char *cast_begin(unsigned lease_ms)
 {
     const char *name = cast_name();
+    /* A lease of 0 is the client's own. */
     unsigned whole_ms = lease_ms ? lease_ms : watchdog_ms;
 
     for (unsigned begins = 0; begins < BEGINS_MAX; begins++) {
@@ -397,6 +427,8 @@ const char *cast_begin(unsigned lease_ms)
 
         must_in_time(first.status == DLOCK_OK, "nobody gets it: %s; %s",
                      dlock_status_text(first.status), first.error.text);
+        /* The first look may have taken the lock from its holder, if this is none:
+         * hence the second one. */
         is_shared = cast_is_free(NEXT, name);
         is_freed = !is_shared && cast_is_free(NEXT, name);
         if (!is_shared && !is_freed)
@@ -444,9 +476,11 @@ static void await(unsigned who, bool dead)
     int status = 0;
 
     note_wait(who, dead ? "die" : "stop");
+    /* A stop that was to be a death is waited through, and the other way round. */
     while (waitpid(pid, &status, WUNTRACED) == pid &&
            WIFSTOPPED(status) == dead)
         continue;
+    /* An actor that has ended by itself has found its check gone, or failed. */
     need(WIFSTOPPED(status) != dead &&
              (!WIFEXITED(status) || WEXITSTATUS(status) == 0),
          "player %u went away", who);
@@ -483,6 +517,8 @@ void cast_continue(unsigned who)
 
 unsigned cast_places(struct cast_place places[CAST_PLACES_MAX])
 {
+    /* A holder of its own: its commands are counted as those of one that was
+     * never disturbed. */
     const char *name = cast_name();
     unsigned n = 0, who = cast_add(1);
 
@@ -493,8 +529,11 @@ unsigned cast_places(struct cast_place places[CAST_PLACES_MAX])
         else
             need(cast_take(who, name, 0, 0) == DLOCK_OK,
                  "a new name is not free");
+        /* More commands than places would be cut off, and the check would say that it
+         * had killed at each. */
         need(n + cast_steps(who) <= CAST_PLACES_MAX, "too many commands");
         for (unsigned i = 0; i < cast_steps(who); i++) {
+            /* A place has a lock of its own: all their leases run at the same time. */
             places[n] = (struct cast_place){
                 .at = i, .in_release = in_release, .name = cast_name()};
             memcpy(places[n++].step, players[who].trap->names[i],
@@ -513,6 +552,8 @@ unsigned cast_halt(const struct cast_place *place, enum trap_spring spring)
     if (place->in_release)
         need(cast_take(who, place->name, 0, 0) == DLOCK_OK,
              "a new name is not free");
+    /* It stops before a command is sent, and dies when it was done: these are the two
+     * that differ. */
     cast_trap(who, spring, spring == TRAP_STOP ? DLOCK_BEFORE : DLOCK_AFTER,
               place->at);
     cast_tell(who, place->in_release ? deed_give : deed_take, place->name, 0,

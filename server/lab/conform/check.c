@@ -45,6 +45,7 @@ void testbed_restart(unsigned node)
     struct redis_proc *proc = testbed.nodes[node];
     struct fail error;
 
+    /* A kill, and no shutdown: the server must lose what it knows. */
     redis_proc_kill(proc);
     need(redis_proc_tend(proc, error.text, sizeof(error.text)), "%s",
          error.text);
@@ -97,6 +98,7 @@ static void start_servers(void)
     if (kept == KEPT_LOCALLY)
         (void)snprintf(testbed.url, sizeof(testbed.url), "dir:%s/locks",
                        testbed.dir);
+    /* A lock in SQL and Redis has one node; one that only was given has none of ours. */
     for (unsigned i = 0; i < testbed.expected->nodes_n && is_ours; i++) {
         (void)snprintf(what, sizeof(what), "node%u", i);
         testbed.nodes[i] = testbed_server(what);
@@ -106,6 +108,7 @@ static void start_servers(void)
     if (testbed.given)
         add_url(testbed.given);
     /* Nodes tell their age in whole seconds, one of which is not believed. */
+    /* The wait is longer than the longest lease: only then may a node vote. */
     if (testbed.expected->aged)
         clock_sleep_ms(testbed.long_ms + testbed.long_ms / 10 + 2000);
 }
@@ -139,6 +142,7 @@ static bool servers_answer(struct fail *error)
     struct deed_report report = {.status = DLOCK_BUSY};
     const char *name = cast_name();
 
+    /* A new connection tells more than an old one: it is what a client would need. */
     for (unsigned i = 0; i < testbed.nodes_n; i++) {
         struct peek *peek = peek_open(redis_proc_url(testbed.nodes[i]), error);
 
@@ -146,6 +150,8 @@ static bool servers_answer(struct fail *error)
             return false;
         peek_close(peek);
     }
+    /* A server that was given is asked by the lock itself: what it speaks is not
+     * known here. */
     if (testbed.given) {
         cast_open(1, 0);
         report = cast_ask(0, deed_take, name, 0, testbed.lease_ms);
@@ -160,6 +166,8 @@ static bool servers_answer(struct fail *error)
 void check_end(enum conform_verdict verdict, const char *format, ...)
 {
     struct conform_result *result = testbed.result;
+    /* Only answers about the lock are taken back: what is untested stays so, whatever
+     * has died. */
     bool is_answer = verdict == CONFORM_HOLDS || verdict == CONFORM_FAILS;
     char text[sizeof(result->text)];
     struct fail gone;
@@ -168,6 +176,7 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* A check that loses servers on purpose would find them gone. */
     if (is_answer && !conform_loses_servers(testbed.index) &&
         !servers_answer(&gone)) {
         verdict = CONFORM_BROKEN;
@@ -186,6 +195,8 @@ void check_end(enum conform_verdict verdict, const char *format, ...)
 void check_run(struct suite_lock *lock, size_t index)
 {
     const struct expected *expected = lock->expected;
+    /* The second time all times are longer: a lock that fails by time then fails for
+     * another reason. */
     bool is_again = lock->results[index].is_again;
     unsigned slow = suite.slow * (is_again ? AGAIN_TIMES : 1);
 
@@ -205,7 +216,10 @@ void check_run(struct suite_lock *lock, size_t index)
         .race = mmap(NULL, sizeof(*testbed.race), PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0),
         .result = &lock->results[index]};
+    /* The first answer's flag must not stay with the second. */
     testbed.result->is_by_time = false;
+    /* The alarm kills the check, and with it its actors and servers. Its text says how
+     * far it was. */
     (void)alarm(CHECK_S_MAX * slow);
     (void)snprintf(testbed.result->text, sizeof(testbed.result->text),
                    "the check hangs");
@@ -215,5 +229,6 @@ void check_run(struct suite_lock *lock, size_t index)
          "no room for a testbed: %s", strerror(errno));
     start_servers();
     checks[index]();
+    /* A check ends by itself: this is one that has forgotten to say how. */
     _exit(4);
 }

@@ -44,8 +44,11 @@ static void fill_results(struct suite_lock *lock, const char *given)
     for (size_t i = 0; i < CONFORM_CHECKS_N; i++) {
         struct conform_result *result = &lock->results[i];
 
+        /* Until its check has ended a result counts as broken: one that is never come
+         * to must not look like a yes. */
         *result = (struct conform_result){.verdict = CONFORM_BROKEN,
                                           .text = "it was not come to"};
+        /* There is no server that could be away. */
         if (i == CONFORM_SERVER && !given)
             *result = (struct conform_result){.verdict = CONFORM_HOLDS,
                                               .pid = CONFORM_ENDED};
@@ -62,6 +65,7 @@ bool suite_fill(const char *only)
 {
     const struct dlock_strategy_info *info;
 
+    /* The rows are shared before any fork: checks write into them. */
     suite.locks_n = 0;
     suite.locks =
         mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite.locks),
@@ -76,6 +80,8 @@ bool suite_fill(const char *only)
             continue;
         lock->info = info;
         lock->expected = expected_of(info->name);
+        /* A lock of somebody's own has no row: anything agrees, and all is
+         * still measured. */
         if (dlock_textbook_is_file(info->name)) {
             lock->own = (struct expected){.lock = info->name,
                                           .verdicts = "????????????????",
@@ -99,6 +105,7 @@ bool conform_agrees(const struct expected *expected, size_t index,
     static const char signs[] = {
         [CONFORM_UNTESTED] = '-', [CONFORM_HOLDS] = '#', [CONFORM_FAILS] = '.'};
 
+    /* A question that nobody could ask is no difference; one that broke off is. */
     if (found == CONFORM_NOT_ASKED)
         return true;
     if (found == CONFORM_BROKEN)
@@ -121,6 +128,8 @@ struct suite_sum suite_count(void)
         const struct suite_lock *lock = &suite.locks[i];
 
         sum.measured += !lock->missing;
+        /* The text says it: a lock that is missing because its server does not answer
+         * points there. */
         sum.is_troubled |= lock->missing == lock->results[CONFORM_SERVER].text;
         sum.differences += !lock->expected;
         for (size_t j = 0; j < PROPERTIES_N && !lock->missing; j++) {
@@ -162,6 +171,8 @@ static bool begin_next(void)
         for (size_t i = 0; i < suite.locks_n; i++) {
             struct suite_lock *each = &suite.locks[i];
 
+            /* The first one that may begin is taken, but one of nodes that must grow
+             * old goes before it. */
             if (may_begin(each, j) &&
                 (!lock || (each->expected->aged && !lock->expected->aged))) {
                 lock = each;
@@ -173,6 +184,7 @@ static bool begin_next(void)
     pid = child_fork(SIGKILL);
     if (pid == 0)
         check_run(lock, index);
+    /* A fork that failed leaves -1, which is CONFORM_ENDED: the result stays broken. */
     lock->results[index].pid = pid;
     lock->results[index].began_ms = clock_ms();
     return pid > 0;
@@ -189,16 +201,21 @@ static void end(struct suite_lock *lock, size_t index)
         return;
     result->pid = CONFORM_ENDED;
     result->ms = (unsigned)(clock_ms() - result->began_ms);
+    /* A check that ended by itself has written its verdict before: any other end
+     * is none. */
     if (status != 0)
         result->verdict = CONFORM_BROKEN;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
         (void)snprintf(result->text, sizeof(result->text), "the check crashed");
+    /* A busy machine may have made it fail, or break off: it is asked once more, with
+     * longer times. */
     if (!result->is_again &&
         (result->verdict == CONFORM_BROKEN || result->is_by_time)) {
         result->is_again = true;
         result->pid = 0;
         return;
     }
+    /* The lock's other checks would all blame it for a server that is away. */
     if (index == CONFORM_SERVER && result->verdict != CONFORM_HOLDS)
         lock->missing = result->text;
 }
@@ -242,6 +259,7 @@ static void run_all(void)
 
     most = most < FIRST_WEIGHT * JOBS_MAX ? most : FIRST_WEIGHT * JOBS_MAX;
     do {
+        /* Checks that have ended make room for new ones: so both are asked in turns. */
         while ((running = count_running()) < most && begin_next())
             continue;
         if (isatty(STDERR_FILENO))
@@ -262,6 +280,7 @@ static bool has_redis(struct fail *error)
     for (size_t i = 0; i < suite.locks_n; i++) {
         const struct suite_lock *lock = &suite.locks[i];
 
+        /* A lock of somebody's own is compiled here first, whatever server is given. */
         is_needed |= lock->own.lock != NULL ||
                      (!lock->missing && !suite.servers.redis_url &&
                       (lock->expected->kept == KEPT_IN_REDIS ||
@@ -292,6 +311,7 @@ bool suite_run(struct fail *error)
     if (!folder_open(&suite.folder, where && where[0] ? where : "/tmp", "locks",
                      error))
         return false;
+    /* A parent that ignored SIGCHLD would have passed that on. */
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
     ran = has_redis(error);
     if (ran)

@@ -66,10 +66,13 @@ static _Noreturn void contend(unsigned n, const char *what)
         if (report.status != DLOCK_OK)
             refused = report;
     }
+    /* All have reported: nobody writes these any more. */
     entered = atomic_load(&testbed.race->entered);
     overlaps = atomic_load(&testbed.race->overlaps);
     lost = entered - atomic_load(&testbed.race->counter);
     /* Leases are long here: company is the lock's fault, however seldom it comes. */
+    /* Overlaps come before refusals: what was seen is said of the lock, even if one
+     * never got in. */
     must(overlaps == 0 && lost == 0,
          "%u %s, %u entries: %u found company, %u updates lost", n, what,
          entered, overlaps, lost);
@@ -107,6 +110,7 @@ void conform_check_l(void)
     struct deed_report of_plain, of_kept;
 
     cast_open(4, lease_ms);
+    /* A first holder under the lease of the client: renewals begin by themselves. */
     plain = cast_begin(0);
     need(cast_take(SECOND_HOLDER, kept, 0, 0) == DLOCK_OK &&
              cast_take(SECOND_HOLDER, given, 0, 0) == DLOCK_OK,
@@ -123,6 +127,7 @@ void conform_check_l(void)
     must_in_time(
         of_kept.status != DLOCK_OK && !cast_is_free(THIRD, kept),
         "another lock was given back, and this one's renewal ended with it");
+    /* The holder itself must be told that it still has it. */
     must_in_time(cast_give(HOLDER, plain) == DLOCK_OK,
                  "nobody else got in, but the holder has lost it");
     check_holds("worked for %u ms under a lease of %u ms, alone", wait_ms,
@@ -134,6 +139,7 @@ void conform_check_l(void)
 /* Where nobody comes late, somebody may yet free what he never had. */
 static _Noreturn void check_stranger(const char *name)
 {
+    /* A no is as good as anything here: only what it does counts. */
     (void)cast_ask(NEXT, deed_give_anyway, name, 0, 0);
     must(!cast_is_free(THIRD, name), "a stopped holder keeps it, but anybody's "
                                      "release frees it");
@@ -160,17 +166,21 @@ void conform_check_p(void)
 
     cast_open(3, testbed.lease_ms);
     name = cast_begin(0);
+    /* A stop would stop the next one as well: in one process only a stranger can be
+     * played. */
     if (testbed.together)
         check_stranger(name);
     cast_stop(HOLDER);
     if (!is_overtaken(HOLDER, name))
         check_stranger(name);
     said = cast_give(HOLDER, name);
+    /* An answer that is missing says nothing of what the release has done. */
     need(!cast_is_silent(said), "the late release: %s",
          dlock_status_text(said));
     must(!cast_is_free(THIRD, name),
          "a late holder's release (%s) freed the lock of the next one",
          dlock_status_text(said));
+    /* The next one's hold must have outlived all that the late one did. */
     must_in_time(cast_give(NEXT, name) == DLOCK_OK,
                  "the next holder has lost it");
     check_holds("stopped until another was in, the late release was told: %s",
@@ -189,6 +199,7 @@ void conform_check_r(void)
     held = cast_begin(testbed.long_ms);
     if (!testbed.together)
         n = cast_places(places);
+    /* The acquire's places come first: only those of the release are cut at. */
     for (; n > 0 && !cuts->in_release; n--)
         cuts++;
     for (unsigned i = 0; i < n; i++)
@@ -196,6 +207,7 @@ void conform_check_r(void)
     for (unsigned i = 0; i < n; i++) {
         if (!is_overtaken(late[i], cuts[i].name))
             check_stranger(held);
+        /* It goes on from where it was stopped, and its release ends now. */
         need(!cast_is_silent(cast_hear(late[i]).status),
              "the release that was stopped before '%s': no answer",
              cuts[i].step);
@@ -234,6 +246,7 @@ void conform_check_n(void)
     name = cast_begin(testbed.long_ms);
     take_again(name);
     must(!cast_is_free(THIRD, name), "taken twice, and another is in as well");
+    /* Both are asked at once: a lease that ended in between would look like a release. */
     must_in_time(cast_give(HOLDER, name) == DLOCK_OK &&
                      !cast_is_free(THIRD, name),
                  "taken twice, free after one release");
@@ -253,6 +266,8 @@ void conform_check_n2(void)
 
     cast_open(2, testbed.long_ms);
     (void)cast_begin(testbed.long_ms);
+    /* The first lease may have ended before the second try had its answer: that was no
+     * re-entry then. */
     do {
         need(begins++ < BEGINS_MAX, "the lease ends before the second try");
         name = cast_name();
@@ -262,6 +277,7 @@ void conform_check_n2(void)
              first.began_us + UINT64_C(1000) * testbed.lease_ms);
     if (!testbed_can(DLOCK_CAP_LEASE))
         check_untested("it has no lease to lengthen");
+    /* NEXT waits for longer than the first lease. */
     must(!cast_overtakes(name),
          "re-entered for %u ms, but the lease of the first hold (%u ms) ended "
          "it",
@@ -280,6 +296,8 @@ void conform_check_n2(void)
 static unsigned inherit(const char *name, const char *after)
 {
     unsigned most_ms = testbed.lease_ms + testbed.margin_ms, took_ms;
+    /* The wait is twice of what is allowed: a waiter that sleeps to its end shows
+     * by that. */
     const struct deed_report report =
         cast_ask(NEXT, deed_take, name, 2 * most_ms, testbed.long_ms);
 
@@ -323,12 +341,16 @@ static void check_no_undead(void)
         need(cast_take(HOLDER, name, 0, 0) == DLOCK_OK,
              "a new name is not free");
         cast_stop(HOLDER);
+        /* The count is taken while the process is stopped: all that comes after it was
+         * sent late. */
         others = cast_others(HOLDER);
+        /* The lease has begun at the earliest when it was asked for. */
         end_us = overtake(name) + UINT64_C(1000) * testbed.lease_ms;
         cast_continue(HOLDER);
         (void)cast_ask(THIRD, deed_abandon, name, 0, 0);
         while (cast_others(HOLDER) == others && clock_us() < end_us)
             clock_sleep_ms(1);
+        /* A renewal that came behind the end had nobody's lock to renew. */
         is_late = clock_us() >= end_us;
         (void)inherit(name, "a holder was stopped and overtaken and goes on; "
                             "the one that overtook it has died");
@@ -346,12 +368,14 @@ void conform_check_c(void)
 
     /* Only who worked in the process is gone. A thread that renews all the same may be late:
      * not each time. */
+    /* The renewal of a dead worker must end with its grant, and not with the process. */
     cast_open(3, testbed.lease_ms);
     for (unsigned tries = 0; tries < UNDEAD_TRIES; tries++) {
         name = cast_begin(0);
         (void)cast_ask(HOLDER, deed_abandon, name, 0, 0);
         thread_ms = inherit(name, "a worker has died, its process lives");
     }
+    /* Threads only: a process's death takes all of them along. */
     if (testbed.together)
         check_holds("in %u ms after the holder's thread died", thread_ms);
     if (testbed_can(DLOCK_CAP_LEASE)) {
@@ -401,11 +425,14 @@ static bool fail_at(const struct cast_place *place, enum dlock_phase phase)
     if (!place->in_release)
         cast_trap(who, TRAP_FAIL, phase, place->at);
     status = cast_take(who, place->name, 0, 0);
+    /* It knows that it has none; not so if the reply was lost. */
     if (status != DLOCK_OK)
         return status != DLOCK_UNKNOWN;
     if (place->in_release)
         cast_trap(who, TRAP_FAIL, phase, place->at);
     status = cast_give(who, place->name);
+    /* A release whose reply was lost is asked again, and must then hear of its own
+     * success. */
     must_in_time(
         status != DLOCK_LOST || !testbed_can(DLOCK_CAP_RENEW),
         "reply lost of '%s': the holder is told that it had lost the lock",
@@ -419,6 +446,7 @@ static void check_failures(struct cast_place places[], unsigned n,
 {
     const char *what = phase == DLOCK_BEFORE ? "no answer to" : "reply lost of";
 
+    /* The first lives are over: new holders, and NEXT once more. */
     cast_open(2, testbed.lease_ms);
     for (unsigned i = 0; i < n; i++) {
         places[i].name = cast_name();
@@ -442,6 +470,7 @@ void conform_check_a(void)
     n = cast_places(places);
     if (n == 0)
         check_untested("it sends no commands to die between");
+    /* The holders die first, all of them: their leases run out at the same time. */
     for (unsigned i = 0; i < n; i++)
         (void)cast_halt(&places[i], TRAP_DIE);
     for (unsigned i = 0; i < n; i++) {

@@ -38,6 +38,7 @@ static bool read_options(int argc, char *argv[])
     };
     int c, i;
 
+    /* A flag's value is known by its place in the list. */
     while ((c = getopt_long(argc, argv, ":h", flags, &i)) == 0 || c == 'h') {
         is_help |= c == 'h';
         if (c == 0 && flags[i].has_arg)
@@ -65,6 +66,7 @@ static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
 /* The word for what is expected of property INDEX. */
 static const char *expected_word(const struct suite_lock *lock, size_t index)
 {
+    /* A lock of somebody's own: anything agrees. */
     if (lock->expected == &lock->own)
         return "anything";
     for (int verdict = CONFORM_UNTESTED; verdict <= CONFORM_FAILS; verdict++)
@@ -89,6 +91,8 @@ static void report_table(void)
         const struct suite_lock *lock = &suite.locks[i];
         const char *why = lock->missing;
 
+        /* A lock that was not run has a row of question marks: it must not
+         * look measured. */
         printf(is_markdown ? "| `%s` |" : "%-17s", lock->info->name);
         if (why && !is_markdown)
             printf(" not run: %s", why);
@@ -130,6 +134,7 @@ static void report_text(void)
            "! not as expected\n"
            "%zu of %zu locks measured; ",
            sum.measured, suite.locks_n);
+    /* Nothing measured is nothing known: "all as expected" would be true of it. */
     if (sum.measured == 0)
         printf("so nothing is known\n");
     else if (sum.differences > 0)
@@ -149,6 +154,8 @@ static void report_differences(void)
     for (size_t i = 0; i < suite.locks_n; i++) {
         const struct suite_lock *lock = &suite.locks[i];
 
+        /* A lock that needs what was not given is silent, as long as others
+         * were measured. */
         if (!lock->expected ||
             lock->missing == lock->results[CONFORM_SERVER].text ||
             (lock->missing && suite_count().measured == 0))
@@ -178,6 +185,7 @@ int lab_locks_main(int argc, char *argv[])
     }
     if (lock_name && !expected_lock(lock_name, &error))
         return fail_to_run("%s", error.text);
+    /* The name was looked up above: there is a lock to fill. */
     (void)suite_fill(lock_name);
     if (!suite_run(&error))
         return fail_to_run("lab locks: %s", error.text);
@@ -186,9 +194,12 @@ int lab_locks_main(int argc, char *argv[])
     else
         report_text();
     (void)fflush(stdout);
+    /* The table must be out before the lines on standard error. */
     report_differences();
     sum = suite_count();
     if (sum.differences > 0)
         return DIFFERENT;
+    /* A server that was given and does not answer has kept its locks from
+     * being measured. */
     return sum.measured > 0 && !sum.is_troubled ? AS_EXPECTED : COULD_NOT_RUN;
 }

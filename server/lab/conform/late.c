@@ -51,6 +51,7 @@ static void save(void)
         "redis.call('copy', k, k, 'db', 1) end";
     char reply[REPLY_BYTES];
 
+    /* Each node has its own copy. */
     for (unsigned k = 0; k < testbed.nodes_n; k++)
         run_script(k, script, reply);
 }
@@ -58,6 +59,7 @@ static void save(void)
 static void restore(void)
 {
     for (unsigned k = 0; k < testbed.nodes_n; k++)
+        /* The databases change places at once: no client sees half of it. */
         need(PEEK_ASK(nodes[k], "OK", "SWAPDB", "0", "1"),
              "a node does not answer");
 }
@@ -98,10 +100,13 @@ static void deliver(const struct testbed_command *command, const char *step)
     char was[REPLY_BYTES], is[REPLY_BYTES], reply[REPLY_BYTES];
     unsigned ended, begun;
 
+    /* The words stand behind each other, each with its end. */
     for (unsigned i = 0; i < command->words_n; i++) {
         words[i] = word;
         word += strlen(word) + 1;
     }
+    /* A watchdog's command that was under way makes the comparison void: it is done
+     * again. */
     do {
         ended = steps(DLOCK_AFTER);
         begun = steps(DLOCK_BEFORE);
@@ -140,9 +145,11 @@ static void play(const struct row *row)
     enum dlock_status status;
     unsigned ended;
 
+    /* The state before the step is kept: its commands are done, and then taken back. */
     if (held)
         save();
     cast_trap(row->who, mute ? TRAP_MUTE : TRAP_PASS, DLOCK_AFTER, 0);
+    /* The lease outlives the check: nothing may end by time. */
     status =
         cast_ask(row->who, row->deed, name, 0, row->lease * testbed.long_ms / 2)
             .status;
@@ -150,10 +157,15 @@ static void play(const struct row *row)
     /* A text may have no renew: nothing was sent. */
     if (status == DLOCK_MISUSE && row->deed == deed_extend)
         return;
+    /* A reply that was lost must not read as a yes: else nothing was tested. */
     need((status == DLOCK_OK) != mute, "%s: %s", row->what,
          dlock_status_text(status));
+    /* Commands of earlier steps come once more behind this one; its own come behind
+     * the next. */
     for (unsigned i = first; i < before && !held; i++)
         deliver(&testbed.tape->commands[i], row->what);
+    /* A held-back step has sent its commands, but the servers are as before: they come
+     * for the first time with the next step. */
     before = atomic_load(&testbed.tape->n);
     if (held) /* the servers are as they were before it */
         restore();
@@ -164,6 +176,7 @@ static void play(const struct row *row)
 
 void conform_check_d(void)
 {
+    /* A lock in no Redis of ours has no commands that could be recorded. */
     if (testbed.nodes_n == 0)
         check_untested("what is sent to it cannot be sent again");
     testbed.tape = mmap(NULL, sizeof(*testbed.tape), PROT_READ | PROT_WRITE,
@@ -171,6 +184,8 @@ void conform_check_d(void)
     need(testbed.tape != MAP_FAILED, "no memory");
     cast_open(2, testbed.lease_ms);
     name = cast_begin(testbed.long_ms);
+    /* A first holder has made connections and scripts known: their commands are not on
+     * the list. */
     need(cast_give(HOLDER, name) == DLOCK_OK,
          "the release of a new name fails");
     for (unsigned k = 0; k < testbed.nodes_n; k++)

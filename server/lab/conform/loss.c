@@ -61,6 +61,7 @@ static struct redis_proc *node_part(void)
              PEEK_ASK(master, "OK", "SET", "lab:heard", "1") &&
              PEEK_ASK(master, "1", "WAIT", "1", "5000"),
          "the replica does not follow");
+    /* The port is closed before the connection: the replica would come back at once. */
     need(PEEK_ASK(master, "OK", "CONFIG", "SET", "port", "0") &&
              PEEK_ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"),
          "the replica does not go");
@@ -75,10 +76,12 @@ static void take_over(struct redis_proc *replica)
 {
     struct peek *peek = testbed_peek(replica);
 
+    /* The old master must be gone before its address is the replica's. */
     redis_proc_kill(testbed.nodes[0]);
     need(PEEK_ASK(peek, "OK", "REPLICAOF", "NO", "ONE"),
          "the replica does not take over");
     peek_close(peek);
+    /* Sockets are known by their path: the new server is reached under the old name. */
     move(path_of(replica), path_of(testbed.nodes[0]));
 }
 
@@ -94,6 +97,7 @@ static void check_handed_on(unsigned who, const char *name, const char *when)
 {
     enum dlock_status status;
 
+    /* An answer of any kind: what the release has done shows in what NEXT gets. */
     (void)cast_give(who, name);
     status = try_hard(NEXT, name);
     /* Without a node no time helps. */
@@ -113,6 +117,8 @@ static unsigned hold_barely(const char *name)
     enum dlock_status status = DLOCK_UNREACHABLE;
 
     if (testbed.nodes_n > 1) {
+        /* The last node is hidden, and not stopped: it answers at once that it is
+         * not there. */
         node_hide(testbed.nodes_n - 1, true);
         status = cast_take(who, name, 0, testbed.long_ms);
         node_hide(testbed.nodes_n - 1, false);
@@ -131,6 +137,7 @@ static unsigned hold_barely(const char *name)
 static void check_partitions(void)
 {
     const char *name = cast_name();
+    /* One node is the only one, and no part of a network. */
     unsigned n = testbed.nodes_n > 1 ? testbed.nodes_n : 0;
 
     for (unsigned one = 0; one < n; one++) {
@@ -139,6 +146,7 @@ static void check_partitions(void)
         for (unsigned i = 0; i < n; i++)
             if (i != one)
                 node_hide(i, true);
+        /* No time limit: a grant by too few is wrong however it came. */
         must(cast_take(who, name, 0, testbed.long_ms) != DLOCK_OK,
              "one of %u nodes was enough", n);
         for (unsigned i = 0; i < n; i++)
@@ -179,6 +187,7 @@ void conform_check_m(void)
     name = cast_name();
     who = hold_barely(name);
     take_over(replica);
+    /* The check itself is tested: the replica has what came before the cut. */
     need(try_hard(THIRD, heard) == DLOCK_BUSY,
          "the replica had not heard of anything");
     status = try_hard(NEXT, name);
@@ -205,6 +214,8 @@ void conform_check_m2(void)
     if (testbed.nodes_n == 0)
         check_untested("it has no Redis node to lose");
     if (testbed.nodes_n > 1) {
+        /* A node that hangs takes its time to be given up: only where others can
+         * stand in. */
         redis_proc_signal(testbed.nodes[0], SIGSTOP);
         check_away(name, "one node hangs");
         redis_proc_signal(testbed.nodes[0], SIGCONT);
@@ -212,6 +223,8 @@ void conform_check_m2(void)
     name = cast_begin(testbed.long_ms);
     redis_proc_kill(testbed.nodes[0]);
     check_away(name, "one node is down");
+    /* Two at least are restarted, where there are so many: each alone must
+     * not outvote. */
     for (unsigned i = 0; i < 2 && i < testbed.nodes_n; i++)
         testbed_restart(i);
     must(try_hard(THIRD, name) != DLOCK_OK,
@@ -258,6 +271,7 @@ static void deed_read(struct player *player, const struct deed_order *order,
         (struct store_fence){.name = grant->name,
                              .token = grant->token,
                              .late = testbed_can(DLOCK_CAP_FENCED_LATE)};
+    /* A token that is compared only with writes is announced by none. */
     if (status == STORE_OK && desk.fence.token > 0 && !desk.fence.late)
         status = store_stamp(desk.store, &desk.fence, NULL);
     if (status == STORE_OK)
@@ -300,11 +314,13 @@ static void check_late(bool late_first)
     name = cast_begin(testbed.lease_ms);
     read_stock(HOLDER);
     cast_stop(HOLDER);
+    /* A lease that did not end says nothing: asked again, with longer times. */
     if (!cast_overtakes(name)) {
         testbed.result->is_by_time = true;
         check_untested("a stopped holder is not overtaken");
     }
     read_stock(NEXT);
+    /* NEXT writes while the late one is stopped; or only after that has written. */
     next = late_first ? STORE_OK : do_in_store(NEXT, deed_write);
     must(next != STORE_STALE_FENCE, "the rightful holder's write was refused");
     cast_continue(HOLDER);
@@ -314,8 +330,11 @@ static void check_late(bool late_first)
     must(late != STORE_OK,
          "the late holder wrote %s the next one: both took the same unit",
          late_first ? "before" : "after");
+    /* The refusal must be for its token, and the next one's write must have worked:
+     * else nothing was shown. */
     need(late == STORE_STALE_FENCE && next == STORE_OK, "late: %s, next: %s",
          store_status_text(late), store_status_text(next));
+    /* Both stores must be closed before the second round opens the same file. */
     cast_kill(HOLDER);
     cast_kill(NEXT);
 }

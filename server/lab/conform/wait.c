@@ -46,6 +46,7 @@ static void tell_to_wait(unsigned who, deed_function *deed, const char *name,
 /* All from FIRST to LAST wait: each has asked once, or none SENDS anything. */
 static void await_first(unsigned first, unsigned last, bool sends)
 {
+    /* A lock that sends nothing shows nobody waiting: there is no step to wait for. */
     for (unsigned who = first; who <= last; who++)
         while (sends && cast_steps(who) == 0)
             clock_sleep_ms(1);
@@ -74,6 +75,8 @@ void conform_check_w(void)
     given = cast_ask(HOLDER, deed_give, name, 0, 0);
     got = cast_hear(NEXT);
     commands = cast_steps(NEXT);
+    /* The clocks are one for all processes, but a waiter may have been woken before the
+     * release had its answer. */
     delay_ms = got.ended_us < given.began_us
                    ? 0
                    : (unsigned)((got.ended_us - given.began_us) / 1000);
@@ -81,6 +84,8 @@ void conform_check_w(void)
                  "it was given back, and the waiter was told: %s",
                  dlock_status_text(got.status));
     waiting_ms = (unsigned)((got.ended_us - got.began_us) / 1000);
+    /* A heartbeat is allowed in each half of a second: those are counted by the time
+     * that it took. */
     must(commands <=
              (COMMANDS_MAX + waiting_ms / HEARTBEAT_MS) * count_servers(),
          "%u commands in a wait of %u ms", commands, waiting_ms);
@@ -118,6 +123,7 @@ void conform_check_h(void)
         check_untested("no release wakes anybody in another process");
     cast_open(HERD_N + 1, testbed.long_ms);
     name = cast_begin(testbed.long_ms);
+    /* A warm waiter sends its lock's commands alone. */
     for (unsigned i = 1; i <= HERD_N; i++) {
         warm_up(i);
         sends |= cast_steps(i) > 0;
@@ -125,6 +131,7 @@ void conform_check_h(void)
     }
     await_first(1, HERD_N, sends);
     clock_sleep_ms(HERD_WAITS_MS * testbed.slow);
+    /* Counted from here: what a waiter sent to get in line does not count. */
     for (unsigned i = 1; i <= HERD_N; i++)
         cast_trap(i, TRAP_PASS, DLOCK_BEFORE, 0);
     given_us = clock_us();
@@ -135,8 +142,10 @@ void conform_check_h(void)
         must_in_time(report.status == DLOCK_OK, "of %u waiters not all got it",
                      HERD_N);
         commands += cast_steps(i);
+        /* The longer one waited, the more heartbeats it may have sent. */
         beats += (unsigned)((report.ended_us - given_us) / 1000 / HEARTBEAT_MS);
     }
+    /* A machine so busy that all are beats says nothing. */
     need(beats <= TRIES_MAX * HERD_N, "%u waiters took too long", HERD_N);
     must(commands <= (TRIES_MAX * HERD_N + beats) * count_servers(),
          "%u waiters: %u commands for each one let in", HERD_N,
@@ -167,6 +176,8 @@ static void queue(unsigned who, deed_function *deed, const char *name)
 {
     warm_up(who);
     tell_to_wait(who, deed, name, TRAP_GATE);
+    /* The gate says that its first command is done: so it stands in the queue before
+     * the next one comes. */
     (void)cast_hear(who);
     cast_trap(who, TRAP_PASS, DLOCK_AFTER, 0);
     open_gate(who);
@@ -187,12 +198,16 @@ static void check_no_overtaking(const char *name, bool shows)
         (void)cast_hear(NEXT); /* it has asked, and is too late */
     else
         clock_sleep_ms(20 * testbed.slow); /* no command to wait for */
+    /* From now on each of its steps waits for the gate: it is slow by will. */
     cast_trap(NEXT, TRAP_GATE, DLOCK_BEFORE, 0);
     if (shows)
         open_gate(NEXT);
     again = cast_ask(HOLDER, deed_come_again, name, 0, testbed.long_ms).status;
+    /* Silence is no proof that it was not let in. */
     need(!cast_is_silent(again), "%s", dlock_status_text(again));
     cast_trap(NEXT, TRAP_PASS, DLOCK_BEFORE, 0);
+    /* It may send many commands: each of them comes to the gate, until its deed
+     * is done. */
     while ((report = cast_hear(NEXT)).at_gate)
         open_gate(NEXT);
     must_in_time(report.status == DLOCK_OK, "the waiter never got it");
@@ -210,6 +225,7 @@ static void check_order(const char *name)
         (void)cast_add(WAITERS_EACH);
     for (unsigned i = 0; i < WAITERS_N; i++)
         queue(first + i, deed_pass_on, name);
+    /* Numbers are drawn by those inside, from here on. */
     atomic_store(&testbed.race->turn, 0);
     (void)cast_give(HOLDER, name);
     for (unsigned i = 0; i < WAITERS_N; i++) {
@@ -231,12 +247,14 @@ static void check_deserters(void)
     /* The clients' own lease is short: it is what ends a session. */
     cast_open(3, testbed.lease_ms);
     name = cast_begin(testbed.long_ms);
+    /* Its wait is over before the holder gives back: it has given up by itself. */
     (void)cast_take(THIRD, name, IMPATIENT_MS * testbed.slow, 0);
     (void)cast_give(HOLDER, name);
     must_in_time(cast_is_free(NEXT, name),
                  "who gave up waiting is still in the queue");
     name = cast_begin(testbed.long_ms);
     queue(THIRD, deed_take, name);
+    /* A dead waiter cannot leave its queue: others must get past it. */
     cast_kill(THIRD);
     (void)cast_give(HOLDER, name);
     must_in_time(cast_take(NEXT, name, DESERTED_MS * testbed.slow,
@@ -255,6 +273,7 @@ void conform_check_f(void)
     tries = shows ? 1 : OVERTAKINGS_N;
     for (unsigned i = 0; i < tries; i++)
         check_no_overtaking(cast_begin(testbed.long_ms), shows);
+    /* Without commands to go by there is no order that could be checked. */
     if (!shows)
         check_untested("not overtaken in %u tries; no command shows who came "
                        "first",

@@ -49,6 +49,7 @@ static int reach(const char *at)
     (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - at), at);
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
         return -1;
+    /* The first address is enough: it is a server of a test. */
     fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
@@ -69,6 +70,7 @@ char conform_zk_role(const char *at)
 
     if (fd < 0)
         return '\0';
+    /* The server closes the connection behind its answer: no length has to be known. */
     if (send(fd, "srvr", 4, MSG_NOSIGNAL) == 4)
         (void)recv(fd, answer, sizeof(answer) - 1, MSG_WAITALL);
     (void)close(fd);
@@ -95,9 +97,12 @@ static void tend(const char *action, const char *at)
                        action, at);
 
     /* A server that it starts must not keep what tells our folder of our end. */
+    /* The folder's remover waits for the ends of a socket: a server that outlives us
+     * would hold one for ever. */
     (void)close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     need(len > 0 && (size_t)len < sizeof(line) && system(line) == 0,
          "%s failed", line);
+    /* The command may come back before its server has done so. */
     while ((conform_zk_role(at) != '\0') != serves) {
         need(clock_ms() <= until_ms, "%s %s: nothing happens", action, at);
         clock_sleep_ms(LOOK_MS);
@@ -115,6 +120,8 @@ static unsigned parse(char *url, const char *nodes[NODES_MAX])
     at = strtok_r(url, ",", &rest);
     for (; at && n < NODES_MAX; at = strtok_r(NULL, ",", &rest))
         nodes[n++] = at;
+    /* More servers than places are as wrong as too few: one that is not known
+     * could lead. */
     need(!at && n >= NODES_MIN, "--zk-ensemble takes %d to %d servers",
          NODES_MIN, NODES_MAX);
     return n;
@@ -125,6 +132,7 @@ static const char *find(const char *const nodes[], unsigned n, char role)
 {
     uint64_t until_ms = patience();
 
+    /* Round and round: who leads may change while it is asked. */
     for (unsigned i = 0;; i = (i + 1) % n) {
         if (conform_zk_role(nodes[i]) == role)
             return nodes[i];
@@ -145,6 +153,8 @@ static enum dlock_status give_hard(unsigned who, const char *name)
     uint64_t until_ms = patience();
     enum dlock_status status = cast_give(who, name);
 
+    /* The first release may have been done, and its answer lost: the second one is of
+     * nobody's grant by then. */
     while (cast_is_silent(status) && clock_ms() < until_ms)
         status = cast_ask(who, deed_give_anyway, name, 0, 0).status;
     return status;
@@ -155,6 +165,7 @@ static void check_taken(const char *name, const char *when)
 {
     enum dlock_status status = take_hard(THIRD, name, 0);
 
+    /* A grant in the middle of an election may be late news: so it is asked again. */
     must_in_time(status != DLOCK_OK, "%s: two holders", when);
     must_in_time(status == DLOCK_BUSY, "%s: %s", when,
                  dlock_status_text(status));
@@ -167,6 +178,7 @@ static void lose(const char *victim, const char *when)
 
     cast_tell(NEXT, deed_take, name, testbed.long_ms, 0);
     tend("kill", victim);
+    /* While the server is away the lock must be known to those that stay. */
     check_taken(name, when);
     must_in_time(give_hard(HOLDER, name) == DLOCK_OK,
                  "%s: the holder has lost it", when);
@@ -177,6 +189,7 @@ static void lose(const char *victim, const char *when)
                  dlock_status_text(status));
     check_taken(name, when);
     tend("start", victim);
+    /* A server that comes back must not bring an old state with it. */
     check_taken(name, when);
     must_in_time(give_hard(NEXT, name) == DLOCK_OK,
                  "%s and came back: the holder has lost it", when);
@@ -195,8 +208,11 @@ void conform_lose_zk(char role, const char *when)
     /* The lock on the file ends with the check's process. */
     (void)snprintf(path, sizeof(path), "/tmp/stockade-lab-zk-%u.lock",
                    (unsigned)getuid());
+    /* A file in /tmp: nobody else's, and no link that a stranger could have
+     * left there. */
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     need(fd >= 0 && flock(fd, LOCK_EX) == 0, "%s cannot be locked", path);
+    /* The check goes to the ensemble, whatever server was given for the other ones. */
     (void)snprintf(testbed.url, sizeof(testbed.url), "%s",
                    servers->zk_ensemble);
     (void)snprintf(url, sizeof(url), "%s", servers->zk_ensemble);
