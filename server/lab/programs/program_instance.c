@@ -31,6 +31,7 @@ static void on_answer(struct order *order)
 
     (void)snprintf(shown.step.name, sizeof(shown.step.name), "the answer to %d",
                    user);
+    /* On the program's own thread the move that goes on is the answer's. */
     if (turns_is_main()) {
         turns_note("the answer to %d: %s", user, slug);
     } else {
@@ -39,11 +40,13 @@ static void on_answer(struct order *order)
         (void)turns_stepped(0, slug);
     }
     /* The worst of them is the instance's. */
+    /* Outcomes are in the order of how bad they are. */
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;
     lane->answered = true;
     if (order->record.key[0] && order->outcome > lane->of_key)
         lane->of_key = order->outcome;
+    /* The id comes before the count, which gives it its place. */
     program_keep_id(order);
     lane->placed_n += order->outcome == ORDER_PLACED;
     instance->answered_n++;
@@ -82,12 +85,16 @@ static void hand_in(struct instance *instance, char arrival)
                                        .quantity = role->quantity},
                             .done = on_answer,
                             .owner = instance};
+    /* The users of an instance are apart by the number of actors: so none is
+     * another instance's. */
     if (arrival == 'o')
         order->record.user_id += (int64_t)n * STAGE_ACTORS_MAX;
     else if (role->key)
         (void)snprintf(order->record.key, sizeof(order->record.key), "%s",
                        role->key);
     instance->orders_n++;
+    /* A refusal by what is known comes at once, and on this thread: nothing of it
+     * reaches the committer. */
     if (dispatcher_refuse_known(dispatcher, order))
         on_answer(order);
     else
@@ -103,6 +110,7 @@ static bool arrive(struct instance *instance, char arrival)
         program_restock(actor, "more");
         return !turns_ending();
     }
+    /* A restock has its own step: what comes in is its own. */
     if (!is_time_to(arrival == 'c'   ? "a cancel comes in"
                     : arrival == 'p' ? "a payment comes in"
                                      : "an order comes in"))
@@ -113,6 +121,7 @@ static bool arrive(struct instance *instance, char arrival)
         program_pay(actor);
     else
         hand_in(instance, arrival);
+    /* An order goes on by itself: the schedule's end lets it be answered. */
     return arrival == 'o' || arrival == 'u' || !turns_ending();
 }
 
@@ -124,6 +133,8 @@ void program_run_instance(struct program_actor *self)
     const char *next = program_find(self->role.program)->deeds;
 
     (void)sem_init(&instance.answered, 0, 0);
+    /* The process's hints are for one order at a time: an instance has its own, and
+     * puts the others back. */
     app->hints = hints_open(app, NULL);
     app->workers = tasks_open(app, "worker", 1);
     app->dispatcher = app->hints && app->workers ? dispatcher_open(app) : NULL;
@@ -131,11 +142,13 @@ void program_run_instance(struct program_actor *self)
         turns_note("an instance cannot be opened");
     while (app->dispatcher && *next && arrive(&instance, *next))
         next++;
+    /* All that came in must be answered before the parts are closed. */
     for (unsigned i = 0; i < instance.orders_n; i++)
         while (sem_wait(&instance.answered) != 0)
             continue;
     if (app->dispatcher)
         (void)is_time_to("the instance stops");
+    /* The order of closing: who hands work on goes before who does it. */
     dispatcher_close(app->dispatcher);
     tasks_close(app->workers);
     hints_close(app->hints);

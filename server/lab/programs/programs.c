@@ -45,6 +45,7 @@ void program_reply(enum order_outcome outcome)
 {
     struct page_lane *lane = turns_own_lane();
 
+    /* The end of a schedule answers all that waits: nobody has decided these orders. */
     if (turns_ending())
         return;
     lane->answered = true;
@@ -67,6 +68,8 @@ void program_keep_id(const struct order *order)
 
 static void on_answer(struct order *order)
 {
+    /* The id must be kept before program_reply() counts the order: its place goes by
+     * that count. */
     if (!turns_ending())
         program_keep_id(order);
     program_reply(order->outcome);
@@ -86,7 +89,10 @@ void program_order(struct program_actor *self)
     if (self->role.key)
         (void)snprintf(self->order.record.key, sizeof(self->order.record.key),
                        "%s", self->role.key);
+    /* The number of the order tells the stage that it begins: it judges each one from
+     * its beginning. */
     turns_own_lane()->orders_n++;
+    /* An order that is under way is one that the dispatcher counts. */
     atomic_fetch_add(&self->intake->depth, 1);
     one_by_one_run(&self->order.task, &self->worker);
 }
@@ -130,8 +136,11 @@ enum store_status program_write(struct program_actor *self, const char *step,
 
     (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", step);
     (void)snprintf(shown.step.sent, sizeof(shown.step.sent), "%s", words);
+    /* An instance has its steps on the committer's thread: the one here is only that it
+     * came in. */
     shown.step.is_local = watch_batched; /* the committer has the steps */
     shown.step.is_sql = !watch_batched;
+    /* The verdict is of the transaction inside: BEGIN and COMMIT ask for it. */
     watch_commit(turns_step(&shown));
     if (turns_ending())
         return STORE_CLOSED;
@@ -142,9 +151,11 @@ enum store_status program_write(struct program_actor *self, const char *step,
     /* cppcheck-suppress autoVariables ; it is written before this is gone */
     write->owner = &written;
     store_begin(self->worker.app->store, verb, write);
+    /* The wait is a turn given away: the committer does the work meanwhile. */
     while (sem_wait(&written) != 0)
         continue;
     (void)sem_destroy(&written);
+    /* The step ends with the answer: its reply is what came of the write. */
     if (!watch_batched)
         (void)turns_stepped(0, write->status == STORE_OK
                                    ? "done"
@@ -175,11 +186,14 @@ static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
     sqlite3_stmt *stmt = NULL;
     int64_t value = 0;
 
+    /* The statement is prepared for each call: a lesson's words have their numbers
+     * in them. */
     *code = sqlite3_prepare_v2(db, text, -1, &stmt, NULL);
     if (*code != SQLITE_OK)
         return 0;
     *is_read = sqlite3_column_count(stmt) > 0;
     *code = sqlite3_step(stmt);
+    /* A statement that only reads leaves the changes of the one before. */
     if (*code == SQLITE_ROW)
         value = sqlite3_column_int64(stmt, 0);
     else if (*code == SQLITE_DONE && !sqlite3_stmt_readonly(stmt))
@@ -203,6 +217,8 @@ static enum program_answer step(struct program_actor *self, const char *text,
     (void)snprintf(shown.step.name, sizeof(shown.step.name), "%.*s",
                    (int)strcspn(text, " "), text);
     (void)snprintf(shown.step.sent, sizeof(shown.step.sent), "%s", words);
+    /* A connection opens with its first statement, behind the step: before it nothing
+     * of the actor's can be seen. */
     verdict = turns_step(&shown);
     if (turns_ending())
         return PROGRAM_LOST;
@@ -224,8 +240,11 @@ static enum program_answer step(struct program_actor *self, const char *text,
     (void)turns_stepped(0, reply);
     if (value)
         *value = found;
+    /* The statement was done, and only its answer is lost. */
     if (verdict == PAGE_LOSE)
         return PROGRAM_LOST;
+    /* Another actor is in a transaction: SQLite says so at once, for it has no time
+     * to wait. */
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return PROGRAM_BUSY;
     return code == SQLITE_ROW || (code == SQLITE_DONE && !is_read) ? PROGRAM_OK
@@ -278,6 +297,8 @@ int64_t program_number(const char *db_path, const char *select)
     int64_t value = -1;
     int code;
 
+    /* The connection can write, because a journal that a dead actor left has to be
+     * rolled back first. */
     if (sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
         value = run(db, select, &code, &is_read);
     (void)sqlite3_close(db);
@@ -298,6 +319,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
     (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", words[1]);
     turns_put_words(&shown, words, n, 0);
     verdict = turns_step(&shown);
+    /* The reply is there for whatever comes below: callers compare texts. */
     (void)snprintf(reply, size, "(lost)");
     if (turns_ending())
         return PROGRAM_LOST;
@@ -307,6 +329,8 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
     }
     if (!redis)
         redis = peek_open(self->redis_url, &error);
+    /* A connection that has failed is not used again: an answer may still be on
+     * its way. */
     if (!redis || !peek_send(redis, n, words, reply, size)) {
         peek_close(redis);
         redis = NULL;

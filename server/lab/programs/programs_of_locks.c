@@ -39,6 +39,7 @@ static void order_under(struct program_actor *self,
     struct store_order record = {.product_id = self->role.product,
                                  .user_id = self->role.user,
                                  .quantity = self->role.quantity};
+    /* The fence is that of the grant: without a token it compares nothing. */
     struct store_fence fence = lock_fence(self->worker.app, &lock->grant);
     struct store *store = self->worker.app->store;
     enum store_status status;
@@ -46,7 +47,9 @@ static void order_under(struct program_actor *self,
 
     status = store_naive_select(self->worker.reader, &record, &stock, NULL);
     if (status == STORE_OK)
+        /* The read may say that the order cannot be: then nothing is written. */
         status = record.status;
+    /* The new stock is computed here: a sale since the read is overwritten. */
     if (status == STORE_OK)
         status = store_naive_update(store, record.product_id, record.segment,
                                     stock - record.quantity, &fence, NULL);
@@ -57,6 +60,7 @@ static void order_under(struct program_actor *self,
 /* The end of what is done under the lock that AT takes: its ')', or the last letter. */
 static const char *end_of(const char *at)
 {
+    /* A bracket within is left out with what is around it. */
     for (int depth = 1; depth > 0 && at[1] != '\0';) {
         at++;
         depth += *at == '(' || *at == '[';
@@ -81,8 +85,10 @@ void program_under_locks(struct program_actor *self)
             if (program_take(self, product, &held[n]) == DLOCK_OK)
                 n++;
             else
+                /* The lock was not had: all that would be done under it is left out. */
                 deed = end_of(deed);
             break;
+        /* The lock that was taken last is given back first. */
         case ')':
             (void)program_give(self, &held[--n]);
             break;
@@ -99,6 +105,8 @@ void program_under_locks(struct program_actor *self)
             turns_note("has all that it wants");
         }
     }
+    /* Locks that are left have no brackets behind them in the row: the worker ends
+     * with them. */
     if (n > 0)
         turns_note("the worker ends, and does not release it");
 }
@@ -112,6 +120,8 @@ void program_order_fenced(struct program_actor *self)
     struct lock_task lock = {.kind = LOCK_TAKE};
     struct store_fence fence;
 
+    /* The floor comes before the lock, as the service has it: its token must be above
+     * what the data knows. */
     lock_name(self->role.product, 0, lock.name);
     if (store_fence_floor(self->worker.reader, self->role.product, lock.name,
                           &terms.fence_floor, NULL) != STORE_OK ||
@@ -119,6 +129,8 @@ void program_order_fenced(struct program_actor *self)
                       NULL) != DLOCK_OK)
         return;
     fence = lock_fence(self->worker.app, &lock.grant);
+    /* The token is announced before the read: from then on a late holder's write
+     * is refused. */
     if (store_stamp(self->worker.app->store, &fence, NULL) == STORE_OK)
         order_under(self, &lock);
     (void)dlock_release(self->worker.session, &lock.grant, NULL);
@@ -131,6 +143,7 @@ void program_order_ignoring(struct program_actor *self)
 
     (void)program_take(self, self->role.product, &lock);
     order_under(self, &lock);
+    /* Only what was had is given back: the wrong is in the order above. */
     if (lock.status == DLOCK_OK)
         (void)program_give(self, &lock);
 }
@@ -162,6 +175,7 @@ void program_lock_extends(struct program_actor *self)
 
     if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
+    /* A loss that was told is no claim that could be compared. */
     if (dlock_extend(self->worker.session, &lock.grant, EXTEND_MS, NULL) !=
             DLOCK_LOST &&
         !turns_ending())

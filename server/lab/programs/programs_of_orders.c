@@ -26,6 +26,8 @@ void program_order_twice(struct program_actor *self)
 void program_order_again(struct program_actor *self)
 {
     program_order(self);
+    /* Outcomes from ORDER_LOCK_TIMEOUT on leave it open whether there is an
+     * order (order.h). */
     if (!turns_ending() && self->order.outcome >= ORDER_LOCK_TIMEOUT)
         program_order(self);
 }
@@ -43,6 +45,7 @@ static void check_first(struct program_actor *self, const char *id,
         store_order_get(self->worker.reader, id, &order, NULL) == STORE_OK;
 
     if (is_so && first == STORE_ALREADY_PAID)
+        /* A payment counts only if it came in time, whoever looks at it later. */
         is_so = order.state == STORE_PAID && order.paid_ms < order.pay_until_ms;
     else if (is_so && first == STORE_ORDER_CANCELLED)
         is_so = order.state == STORE_CANCELLED;
@@ -66,6 +69,8 @@ static void cancel_id(struct program_actor *self, const char *id)
         turns_note(cancel.order.replayed ? "it was cancelled before"
                                          : "cancelled: its units are back");
     if (!turns_ending())
+        /* The answer is compared at once, in the same move: nobody else has changed
+         * the data. */
         check_first(self, id,
                     status == STORE_OK ? STORE_ORDER_CANCELLED : status);
 }
@@ -78,6 +83,7 @@ static bool find_order(struct program_actor *self, struct store_order *order)
     bool is_there =
         store_order_by_key(self->worker.reader, key, order, NULL) == STORE_OK;
 
+    /* The data is what all share, and no step has read it: so it is heard. */
     turns_hear(&is_there, sizeof(is_there));
     return is_there;
 }
@@ -107,12 +113,14 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
                       STORE_PAY, &pay->write);
     char select[200];
 
+    /* Clear answers of another kind say nothing about a payment. */
     if (status != STORE_OK && status != STORE_ORDER_EXPIRED &&
         status != STORE_ORDER_CANCELLED && status != STORE_ALREADY_PAID)
         return status != STORE_UNKNOWN && status != STORE_BUSY;
     turns_note("%s", status == STORE_OK ? "paid" : store_status_text(status));
     check_first(self, pay->id,
                 status == STORE_OK ? STORE_ALREADY_PAID : status);
+    /* Each payment that was answered is on record, accepted or to be given back. */
     (void)snprintf(select, sizeof(select),
                    "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
                    "AND IFNULL(accepted, 0) = %d",
@@ -130,6 +138,7 @@ static void pay_id(struct program_actor *self, const char *id)
     (void)snprintf(pay.id, sizeof(pay.id), "%s", id);
     (void)snprintf(pay.payment, sizeof(pay.payment), "payment-%c",
                    'a' + (int)self->index);
+    /* The same reference again must not be a second payment. */
     if (!pay_once(self, &pay) && !turns_ending())
         (void)pay_once(self, &pay);
 }
@@ -152,6 +161,7 @@ void program_pay_by_key(struct program_actor *self)
                                 .step.name = "SELECT",
                                 .step.sent = "SELECT the order"};
 
+    /* A step by itself: others may come between the look and the payment. */
     (void)turns_step(&shown);
     if (turns_ending())
         return;
@@ -187,6 +197,7 @@ void program_restock(struct program_actor *self, const char *key)
                    "SELECT COUNT(*) FROM restocks WHERE `key` = '%s' "
                    "AND product_id = %" PRId64 " AND quantity = %" PRId64,
                    key, restock.product_id, restock.quantity);
+    /* A key of "" is no key: nothing says which row is this one's. */
     if (status == STORE_OK && !turns_ending() && key[0] &&
         program_number(self->db_path, select) != 1)
         program_is_wrong("units were told as added, and are not on record");
