@@ -20,6 +20,7 @@ static bool take_sold(struct reader *reader, void *at, char *value)
     const struct experiment *experiment = reader->into;
     unsigned sold = 0;
 
+    /* Only real instances leave the units to luck; on the stage there is none. */
     if (experiment->kind == &load_kind && strcmp(value, "any") == 0) {
         *(int64_t *)at = LOAD_SOLD_ANY;
         return true;
@@ -42,6 +43,8 @@ static bool take_story(struct reader *reader, void *at, char *value)
     const struct experiment_play *play = reader->part;
     const char *wrong = load_story_wrong(value, play->load.instances);
 
+    /* The story is checked when it is read: a word that is wrong must not wait for
+     * its servers. */
     *(const char **)at = value;
     return !wrong ||
            reader_fail(reader, "'%s' is not a word of a story", wrong);
@@ -70,6 +73,8 @@ static bool take_other(struct reader *reader, void *at, char *value)
     struct experiment_load *into = at;
     const char *word = reader->word;
 
+    /* The instances come before the flags of one: how many there are says which letters
+     * are keys. */
     if (word[0] < 'a' || (unsigned)(word[0] - 'a') >= into->instances ||
         word[1])
         return reader_fail(reader, "there is no '%s' with real instances",
@@ -112,6 +117,7 @@ static bool take_kind(struct reader *reader, void *at, char *value)
 {
     const struct experiment_kind **kind = at;
 
+    /* The kind is another table of keys: so it stands before all sections. */
     *kind = strcmp(value, load_kind.name) == 0 ? &load_kind : &steps_kind;
     return strcmp(value, (*kind)->name) == 0 ||
            reader_fail(reader, "kind is steps or load");
@@ -130,8 +136,10 @@ static bool begin_play(struct reader *reader, int index)
 
     reader->part = play;
     reader->keys = into->kind == &load_kind ? load_keys : steps_keys;
+    /* A [rest] goes on from the fix, if there is one. */
     if (index == EXPERIMENT_REST && plays[EXPERIMENT_FIX].scene.lock)
         base = &plays[EXPERIMENT_FIX];
+    /* A load has no scene but its lock. */
     if (play == bug) {
         if (into->kind == &steps_kind)
             play->scene = (struct stage_scene)STAGE_SCENE(NULL);
@@ -139,6 +147,8 @@ static bool begin_play(struct reader *reader, int index)
     }
     if (!bug->scene.lock)
         return reader_fail(reader, "there is no [bug] with a lock before it");
+    /* All expectations begin anew: what the bug breaks must not be expected of
+     * its fix. */
     *play = (struct experiment_play){
         .scene = base->scene, .load = base->load, .schedule = bug->schedule};
     return true;
@@ -162,6 +172,8 @@ static bool end(struct reader *reader)
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
     bool has_rest = into->plays[EXPERIMENT_REST].scene.lock;
 
+    /* The heading and the play belong together: a rest without a play would be told
+     * of nothing. */
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
         if (has_rest != (into->entry.texts[i][EXPERIMENT_TEXT_REST] != NULL))
             return reader_fail(reader, "[%s] has %s rest, as the plays have %s",

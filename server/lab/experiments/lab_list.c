@@ -18,6 +18,7 @@ static const struct experiment *read_own(const char *path)
     struct fail error;
     char *content = NULL;
     size_t size = 0;
+    /* A NUL ends the reading: a file with one is read up to it, as a text. */
     bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
 
     if (!is_read)
@@ -38,6 +39,7 @@ static const struct experiment *read_own(const char *path)
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
 {
+    /* The flags are those of all three commands: what does not fit is said below. */
     int zh = 0, c;
     const struct option flags[] = {
         {"json", no_argument, &options->json, 1},
@@ -65,6 +67,7 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
             return false;
     }
     options->look |= (unsigned)zh;
+    /* A flag that would do nothing must not look as if it had. */
     if ((options->save || options->brief || options->by_hand || options->fix ||
          options->lock) &&
         strcmp(argv[0], "run") != 0)
@@ -93,6 +96,7 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
                   "id", experiment->entry.id, "name", experiment->entry.name,
                   "kind", experiment->kind->name);
 
+    /* A play that is not there is null: so a program finds each word. */
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];
         json_t *one = NULL;
@@ -229,11 +233,13 @@ static void show(const struct experiment *experiment, unsigned look)
         lab_scene(experiment, play, look);
         if (play->schedule)
             draw_text(stdout, 2, play->schedule);
+        /* Remarks are expected like faults, and are none. */
         for (enum stage_fault j = 0; j < STAGE_FAULT_N; j++)
             if (play->faults & EXPERIMENT_FAULT(j))
                 tell_expected(1u << j & STAGE_REMARKS ? "expected remark"
                                                       : "expected",
                               stage_fault_word(j), stage_fault_text(j), look);
+        /* Words that somebody is told are what counts; else nothing may break. */
         if (play->says)
             tell_expected("expected", "somebody is told", play->says, look);
         else if ((play->faults & ~STAGE_REMARKS) == 0)

@@ -63,6 +63,7 @@ static void tell_as_told(bool as_told)
 static void tell_verdict(const struct experiment_play *play,
                          const struct experiment_run *run)
 {
+    /* The words count only if all else is as told: alone they are no finding. */
     bool is_heard = play->says && run->as_told;
     bool is_measured = run->said[0] && run->verdict.faults == 0;
 
@@ -72,6 +73,7 @@ static void tell_verdict(const struct experiment_play *play,
         draw_english(stdout, 0, options.look, run->said);
     if (is_heard)
         tell_finding(DRAW_RED, "somebody is told", play->says);
+    /* "Nothing broke" is beside the point where somebody was told what is wrong. */
     if (is_measured)
         tell_finding(DRAW_GREEN, "", "nothing broke; what counts is above");
     else if (!is_heard || run->verdict.faults)
@@ -107,6 +109,7 @@ static void tell_difference(const struct experiment_play *play,
     SAY("; found ");
     tell_faults(run->verdict.faults | run->verdict.remarks);
     SAY(", sold %" PRId64, run->sold);
+    /* A run without a fault is as told only if all are done. */
     SAY("%s\n", run->is_over ? "" : ", not all are done");
 }
 
@@ -114,6 +117,7 @@ static void tell_before(const struct experiment *experiment)
 {
     const char *const *text = reader_texts(&experiment->entry, options.look);
 
+    /* One of several has a line; its end comes when it is over. */
     if (all_n > 1) {
         printf("[%2u/%u] %-4s %-28s ", run_n + 1, all_n, experiment->entry.id,
                experiment->entry.name);
@@ -152,6 +156,7 @@ static bool play(const struct experiment *experiment, unsigned index,
                  struct experiment_run *run)
 {
     const char *save = options.save;
+    /* Three runs have three files: the first has the name as it is. */
     char path[1024];
 
     run->out = options.json || all_n > 1 ? NULL : stdout;
@@ -159,6 +164,7 @@ static bool play(const struct experiment *experiment, unsigned index,
     run->look = options.json ? 0 : options.look;
     run->brief = options.brief;
     run->name = experiment->entry.name;
+    /* Real instances are over when they are; on the stage conclude() says so. */
     run->is_over = true;
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    (const char *[]){"", ".fix", ".rest"}[index]);
@@ -181,10 +187,12 @@ static void run_one(const struct experiment *experiment)
 
     if (!options.json)
         tell_before(experiment);
+    /* A run that could not be ends the experiment: its fix alone would say little. */
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran; i++) {
         const struct experiment_play *each = &experiment->plays[i];
         struct experiment_run *run = &results[i];
 
+        /* A play that is not there is as told. */
         run->as_told = !each->scene.lock;
         if (each->scene.lock && at_length)
             tell_scene(experiment, i, each);
@@ -195,6 +203,7 @@ static void run_one(const struct experiment *experiment)
             (void)json_object_update_new(run->json, experiment_json(run));
         (void)json_object_set_new(told, experiment_play_word(i),
                                   run->json ? run->json : json_null());
+        /* The lesson is told behind each run, and not at the end. */
         if (ran && at_length)
             tell_after(experiment, i, run);
         if (ran)
@@ -206,6 +215,7 @@ static void run_one(const struct experiment *experiment)
                          experiment_play_word(i), run->error.text);
     }
     (void)json_object_set_new(told, "as_told", json_boolean(as_told));
+    /* Half of an experiment is no line of JSON: the error was said above. */
     if (ran && options.json) {
         draw_json_line(stdout, json_incref(told));
     } else if (ran && !at_length) {
@@ -218,6 +228,7 @@ static void run_one(const struct experiment *experiment)
                             experiment_play_title(experiment, i));
     (void)fflush(stdout);
     json_decref(told);
+    /* It was run, even if it failed: only Ctrl-C leaves some out. */
     run_n++;
     as_told_n += ran && as_told;
     broken_n += !ran;
@@ -232,6 +243,8 @@ static bool add_named(const char *name)
     unsigned n = all_n;
     struct fail error;
 
+    /* The word "all", or a kind, means many; a name only one, and that is looked
+     * for last. */
     for (size_t i = 0; (one = reader_at(&experiments, i)) != NULL; i++)
         if (strcmp(name, "all") == 0 || strcmp(name, one->kind->name) == 0)
             all[all_n++] = one;
@@ -253,6 +266,7 @@ static int play_by_hand(const struct experiment *experiment)
     if (!play.scene.lock)
         return fail_to_run("lab run --fix: %s has no fix",
                            experiment->entry.name);
+    /* A lock on several servers has none of them under load: a site has one Redis. */
     if (options.lock && (!dlock_strategy_find(options.lock) ||
                          (is_load && world_nodes_for(options.lock) > 1)))
         return fail_to_run("there is no lock '%s' here", options.lock);
@@ -281,6 +295,7 @@ int lab_run_main(int argc, char *argv[])
         fputs(help, options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
+    /* Each name may mean all of them. */
     all = calloc((size_t)options.names_n * experiments.files_n + 1,
                  sizeof(const struct experiment *));
     if (!all)
@@ -302,6 +317,7 @@ int lab_run_main(int argc, char *argv[])
         run_one(all[i]);
     if (all_n > 1 && !options.json)
         SAY("%u of %u as told\n", as_told_n, all_n);
+    /* A run that could not be is neither as told nor otherwise. */
     if (broken_n > 0 || run_n < all_n)
         return LAB_COULD_NOT_RUN;
     return as_told_n == run_n ? LAB_AS_TOLD : LAB_NOT_AS_TOLD;

@@ -35,9 +35,11 @@ static char *next_line(struct reader *reader)
 
     if (!*from)
         return NULL;
+    /* An error names the first line of several that are one. */
     reader->line = reader->lines_n + 1;
     do {
         reader->lines_n++;
+        /* A line is put together in its own place: it only gets shorter. */
         if (to > line && (unsigned char)to[-1] < 0x80)
             *to++ = ' ';
         while (is_blank(*from))
@@ -61,12 +63,15 @@ static bool begin_section(struct reader *reader, const char *line)
     for (size_t i = 0, used = 0; sections[i]; i++)
         used += (size_t)snprintf(all + used, sizeof(all) - used, " [%s]",
                                  sections[i]);
+    /* Sections may be left out, but stand in one order: so a name that came before is
+     * wrong here. */
     do {
         if (!sections[++reader->section])
             return reader_fail(reader, "%s: the sections are%s, in this order",
                                line, all);
         (void)snprintf(name, sizeof(name), "[%s]", sections[reader->section]);
     } while (strcmp(line, name) != 0);
+    /* Each section has its own keys: "twice" is within one. */
     reader->had_n = 0;
     return reader->section < EXPERIMENT_LANGUAGES_N ||
            reader->folder->begin(reader);
@@ -94,6 +99,7 @@ static bool has_texts(struct reader *reader)
     const struct reader_folder *folder = reader->folder;
     struct reader_entry *entry = reader->into;
 
+    /* The English stands in for a language that a file has not. */
     if (!entry->texts[EXPERIMENT_ZH][0])
         memcpy(entry->texts[EXPERIMENT_ZH], entry->texts[EXPERIMENT_EN],
                sizeof(entry->texts[EXPERIMENT_ZH]));
@@ -140,6 +146,7 @@ static bool take_value(struct reader *reader, char *line)
     int section = reader->section;
 
     value += strspn(value, " \t");
+    /* A key that is there twice would be taken twice, and the first one be lost. */
     for (unsigned i = 0; i < reader->had_n; i++)
         if (strcmp(reader->had[i], word) == 0)
             return reader_fail(reader, "'%s' is there twice", word);
@@ -147,6 +154,7 @@ static bool take_value(struct reader *reader, char *line)
         reader->had[reader->had_n++] = word;
     if (section >= 0 && section < EXPERIMENT_LANGUAGES_N)
         return take_text(reader, word, value);
+    /* The last row of the table has no name, and takes any other word; or nothing. */
     while (key->name && strcmp(key->name, word) != 0)
         key++;
     if (!key->take)
@@ -163,6 +171,7 @@ static bool read_name(struct reader *reader, struct reader_entry *entry)
     int end = 0;
 
     base = base ? base + 1 : reader->file;
+    /* The end is asked for: sscanf() says two also if ".txt" does not follow. */
     return (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", entry->id, entry->name,
                    &end) == 2 &&
             end > 0 && !base[end]) ||
@@ -184,6 +193,7 @@ bool reader_read(const struct reader_folder *folder, const char *path,
     char *line;
 
     memset(entry, 0, folder->entry_bytes);
+    /* The content is the entry's from here on, and freed if the file is wrong. */
     begin->content = content;
     good = (content || reader_fail(&reader, "no memory")) &&
            read_name(&reader, entry) && folder->begin(&reader);
@@ -227,6 +237,8 @@ static size_t distance(const char *name, const char *word)
     size_t row[WORD_BYTES_MAX + 1], n = strlen(word), corner, change;
 
     if (n > WORD_BYTES_MAX)
+        /* The row is of one letter more of NAME in each round; CORNER is the cell up
+         * and to the left. */
         return SIZE_MAX;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
@@ -248,12 +260,15 @@ const void *reader_find(struct reader_folder *folder, const char *name,
                         struct fail *error)
 {
     const struct reader_entry *one, *begun = NULL;
+    /* A name may differ by two letters, and by more if it is longer. */
     size_t least = 2 + strlen(name) / 4, far;
     const char *nearest = NULL;
     unsigned begun_n = 0;
 
     (void)fail_with(error, "which one: ");
     for (size_t i = 0; (one = reader_at(folder, i)) != NULL; i++) {
+        /* The number with its 0 or without, and the whole name, come
+         * before beginnings. */
         if (strcmp(one->name, name) == 0 || strcmp(one->id, name) == 0 ||
             (one->id[0] == '0' && strcmp(one->id + 1, name) == 0))
             return one;
@@ -268,6 +283,7 @@ const void *reader_find(struct reader_folder *folder, const char *name,
                             one->name);
         }
     }
+    /* The beginning of one name only is that name. */
     if (begun_n == 1)
         return begun;
     if (begun_n > 1)
@@ -331,6 +347,7 @@ bool reader_scene(struct reader *reader, void *at, char *value)
 {
     bool is_order = strcmp(value, "order") == 0;
     struct stage_scene *scene = at;
+    /* A program that is the usual one is none: the command line for it has no flag. */
     struct fail error;
 
     if (strcmp(reader->word, "lock") == 0)
@@ -339,6 +356,8 @@ bool reader_scene(struct reader *reader, void *at, char *value)
         return reader_fail(reader, "%s", error.text);
     if (is_order) /* as if nothing were said */
         scene->roles[0].program = NULL;
+    /* A scene is checked as soon as it has a lock, after each key: an error names
+     * its line. */
     return !scene->lock || stage_can_play(scene, &error) ||
            reader_fail(reader, "%s", error.text);
 }

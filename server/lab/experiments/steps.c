@@ -45,11 +45,14 @@ static void conclude(struct game *game, const struct experiment_play *play,
     run->sold = view.sold;
     run->orders = view.orders;
     run->is_over = view.over;
+    /* Faults and remarks are compared exactly: one that is missing makes it another
+     * story, as one too many does. */
     run->as_told =
         (run->verdict.faults | run->verdict.remarks) == play->faults &&
         run->sold == play->sold &&
         (play->faults & ~STAGE_REMARKS || view.over) &&
         (!play->says || was_said(game->stage, play->says));
+    /* In brief the state was left out behind each move; once, at the end, it is drawn. */
     if (run->out && run->brief)
         draw_state(run->out, game->stage, game->scene, game->state,
                    run->look | DRAW_NO_MOVES);
@@ -80,6 +83,7 @@ static bool run_steps(const struct experiment_play *play,
         fputs("\n\n", run->out);
     }
     game_draw(&game);
+    /* A move that is none ends the play: half of a story has no verdict. */
     played = game_play(&game, moves, (size_t)n);
     if (played)
         conclude(&game, play, run);
@@ -88,6 +92,7 @@ static bool run_steps(const struct experiment_play *play,
                         game.error.text);
     if (played && run->save)
         played = game_save(run->save, &game, game_write_timeline, &run->error);
+    /* The game owns its servers: it must be closed whatever came. */
     game_close(&game);
     return played;
 }
