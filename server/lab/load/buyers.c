@@ -22,6 +22,7 @@ bool buyers_open(unsigned n)
     struct rlimit files;
 
     buyers = (struct buyers){.most = n, .product_id = 1};
+    /* Each buyer is a socket; so few may be allowed. */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n + 64) {
         files.rlim_cur = files.rlim_max < n + 64 ? files.rlim_max : n + 64;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -69,6 +70,7 @@ static void read_why(const char *reply, char *why, size_t size)
     end = at ? strchr(at + 1, '"') : NULL;
     if (!end)
         return;
+    /* The type is a URN or a URL: its last word stands behind the last of both signs. */
     for (word = end; word > at + 1 && word[-1] != '/' && word[-1] != ':';)
         word--;
     (void)snprintf(why, size, "%.*s", (int)(end - word), word);
@@ -79,6 +81,7 @@ static void on_order(const struct fetch *fetch)
     struct buyers_order *order = &buyers.orders[fetch->number];
     unsigned status = fetch->reply.status;
 
+    /* A place is free with the answer, whatever it was. */
     buyers.taken--;
     order->outcome = fetch->end != FETCH_ANSWERED     ? BUYERS_LOST
                      : status == 201                  ? BUYERS_SOLD
@@ -98,10 +101,12 @@ size_t buyers_send(unsigned instance)
     size_t n = buyers.orders_n;
     char key[64], body[160];
 
+    /* The room doubles: N is a power of two whenever it is full. */
     if ((n & (n - 1)) == 0)
         more = reallocarray(more, n ? 2 * n : 1, sizeof(*more));
     if (more)
         buyers.orders = more;
+    /* The orders are bounded, because a crowd without an end would fill the memory. */
     if (!more || n >= BUYERS_ORDERS_MAX || buyers.taken == buyers.most) {
         (void)site_fail("too many orders at a time");
         return SIZE_MAX;
@@ -122,6 +127,7 @@ size_t buyers_send(unsigned instance)
                                       .limit_ms = REPLY_MS_MAX},
                NULL, n))
         return SIZE_MAX;
+    /* Only an order that was sent counts: its number is its place. */
     buyers.taken++;
     buyers.orders_n++;
     return n;
@@ -131,6 +137,8 @@ const char *buyers_scrape(unsigned instance)
 {
     struct buyers_scrape *scrape = &buyers.scrapes[instance];
 
+    /* One scrape at a time: an instance that does not answer must not be asked again
+     * and again. */
     if (scrape->is_owed)
         return NULL;
     scrape->is_owed = begin(instance,
@@ -168,6 +176,7 @@ void buyers_turn(unsigned ms)
             scrape->text = NULL;
             /* The text of a scrape that failed is not whole. */
             if (fetch->end == FETCH_ANSWERED) {
+                /* The text changes hands: fetch_free() must not free it. */
                 scrape->text = reply->text;
                 reply->text = NULL;
             }
@@ -203,6 +212,7 @@ bool buyers_offer(int64_t product_id, int64_t stock, unsigned segments)
                &buyers.is_offered, 0))
         return false;
     buyers.taken++;
+    /* The offer is the only one under way: so nobody else's answer is waited for. */
     while (buyers.taken > 0) {
         if (!site_goes_on())
             return false;
@@ -232,11 +242,13 @@ bool buyers_crowd(const struct buyers_crowd *crowd, unsigned instances)
     size_t sent = 0;
 
     while (buyers.taken > 0 || due != UINT64_MAX) {
+        /* Buyers that are free send what is due, all of it, before anybody waits. */
         while (buyers.taken < crowd->buyers && due <= now) {
             if (buyers_send((unsigned)(sent % instances)) == SIZE_MAX)
                 return false;
             due = due_us(crowd, ++sent, now);
         }
+        /* The wait ends when the next order is due, if that is sooner than a turn. */
         buyers_turn(due > now && due - now < TURN_MS * UINT64_C(1000)
                         ? (unsigned)((due - now) / 1000)
                         : TURN_MS);

@@ -56,6 +56,7 @@ void load_tell(int who, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* The lanes are those of this moment: they are told with the event. */
     if (run->json)
         (void)json_array_append_new(
             json_object_get(run->json, "timeline"),
@@ -65,6 +66,7 @@ void load_tell(int who, const char *format, ...)
                       load.story ? load_lanes() : NULL));
     if (!run->out)
         return;
+    /* An instance's lines stand in its own column. */
     fprintf(run->out, "%6" PRIu64 "   %*s", ms, who > 0 ? who * width : 0, "");
     draw_in(run->out, run->look, tint_of(who, text), text);
     fputc('\n', run->out);
@@ -84,6 +86,7 @@ static void tell_flags(const struct experiment_run *run, const char *who,
     while (*at) {
         while (*at == ' ')
             at++;
+        /* Flags are cut before two dashes: a value stays beside its flag. */
         next = strstr(at, " --");
         next = next ? next : at + strlen(at);
         if (column + (int)(next - at) >= draw_columns(out))
@@ -141,11 +144,16 @@ static bool begin(void)
     const struct experiment_load *play = load.play;
     unsigned at_a_time = play->crowd.buyers ? play->crowd.buyers : BUYERS_MAX;
 
+    /* The page's watcher ends the run by this, too. */
     if (!site_open(load_watch_ends) || !buyers_open(at_a_time))
         return false;
+    /* One after the other: the first makes the database, and the others must find
+     * it whole. */
     for (unsigned i = 0; i < play->instances; i++)
         if (!load_start(i, "") || !site_ready())
             return false;
+    /* A second product is there only if the story sells it: the audit counts it
+     * as well. */
     return play->stock == 0 || (buyers_offer(1, play->stock, 1) &&
                                 (!load.story || !strchr(load.story, '/') ||
                                  buyers_offer(2, play->stock, 1)));
@@ -153,6 +161,7 @@ static bool begin(void)
 
 bool load_crowd(void)
 {
+    /* An endless crowd is of measurements alone, which say how long. */
     if (load.play->crowd.orders == 0)
         return site_fail("without orders a crowd would not end");
     if (!buyers_crowd(&load.play->crowd, load.play->instances))
@@ -179,6 +188,8 @@ bool load_look(bool *is_held, uint64_t *left_ms)
                    dlock_session_open(client, &session, &error) == DLOCK_OK;
 
     /* A busy server may answer the next time. */
+    /* The lock may be one whose inspect takes several commands: one of them may
+     * be lost. */
     for (int i = 0; i < LOOKS_MAX && is_open && !good; i++)
         good =
             dlock_inspect(session, "lock:{1:0}", &holder, &error) == DLOCK_OK;
@@ -222,20 +233,24 @@ static bool conclude(const struct experiment_play *play)
     struct store_audit audit;
     int64_t stock = 0;
 
+    /* The lock is of the instances that live: it must be asked for before they end. */
     if ((load.story && !look_for_faults(&run->verdict.faults)) ||
         !site_is_whole())
         return false;
+    /* Instances have to end before the ledger is whole: what is under way is decided. */
     site_stop_all();
     if (!site_audit(&audit, &stock))
         return false;
     run->verdict.faults |=
         ledger_faults(&audit) | ledger_faults_at_the_end(&audit);
+    /* wrk has seen at least these; the ledger may have more, of which no answer came. */
     if (audit.orders < load.seen_by_wrk + (int64_t)buyers_count(BUYERS_SOLD))
         run->verdict.faults |= EXPERIMENT_FAULT(STAGE_LOST);
     run->sold = audit.sold;
     run->orders = audit.orders;
     run->stock = stock;
     run->is_over = true;
+    /* A verdict that has more is as told only if chance may have made it so. */
     run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
                    (play->sold == LOAD_SOLD_ANY ? run->sold > 0
                                                 : run->sold == play->sold) &&
@@ -257,11 +272,13 @@ static bool run_load(const struct experiment_play *play,
     head();
     load_watch_begin();
     ran = begin();
+    /* The time begins with the sale: servers that start slowly are no part of it. */
     load.begun_us = clock_us();
     ran = ran && (load.story                       ? load_story()
                   : play->load.wrk_connections > 0 ? load_wrk()
                   : measure                        ? measure(&load.found)
                                                    : load_crowd());
+    /* The samples' reader must be closed before the database goes. */
     load_watch_end();
     ran = ran && conclude(play);
     if (run->out)

@@ -34,11 +34,13 @@ static bool parse(const char **at, unsigned instances, struct word *word)
         return false;
     ++*at;
     if (**at == '/')
+        /* The product is one digit. */
         word->product = *++*at - '0', ++*at;
     if (**at == '*')
         word->n = (unsigned)strtoul(*at + 1, (char **)at, 10);
     else if (**at && strchr("&.>=", **at))
         word->verb = *(*at)++;
+    /* A word ends here, or it is none: "a*3x" must not be read as "a*3". */
     return **at == ' ' || **at == '\0';
 }
 
@@ -54,6 +56,7 @@ static bool is_under_lock(const char *acted)
     static const char *const takes[] = {"set", "eval-acquire", "eval-take"},
                              *const releases[] = {
                                  "get:", "del:", "eval-release"};
+    /* The step naive-... stands between taking and releasing, whichever side of it. */
     bool is_before = strstr(acted, ":before") != NULL;
     bool is_under = strncmp(acted, "naive-", 6) == 0;
 
@@ -71,6 +74,7 @@ static size_t last_order(unsigned who)
 {
     size_t n = buyers.orders_n;
 
+    /* Orders are looked at from the last one back: only the last can be under way. */
     while (n > 0 && buyers.orders[n - 1].instance != who)
         n--;
     return n;
@@ -103,6 +107,8 @@ static bool are_together(unsigned a, unsigned b)
 static const char *word_of(unsigned who)
 {
     const struct site_instance *instance = &site.instances[who];
+    /* A process that is about to die has said so in its log: its orders have no answer
+     * to come. */
     bool is_dead = instance->state == SITE_GONE || /* or about to be */
                    (instance->state == SITE_RUNS && instance->has_acted);
     const char *word = "";
@@ -118,6 +124,7 @@ static const char *word_of(unsigned who)
 
         if (order->instance != who)
             continue;
+        /* Lost or about to be: what became of the order nobody knows. */
         if (order->outcome == BUYERS_LOST || (waits && is_dead))
             return "unknown";
         if (waits)
@@ -143,12 +150,14 @@ static void tell_answers(void)
     for (size_t i = 0; i < buyers.orders_n; i++) {
         struct buyers_order *order = &buyers.orders[i];
 
+        /* An answer is told once, in the order in which orders were sent. */
         if (order->is_told || order->outcome == BUYERS_WAITS)
             continue;
         order->is_told = true;
         if (load.lanes[order->instance].held == i + 1)
             load.lanes[order->instance].held = 0;
         else if (order->outcome == BUYERS_SOLD)
+            /* A sale that was not held is inside for the moment in which it is told. */
             load.sold = i + 1;
         if (order->outcome == BUYERS_LOST)
             load_tell(order->instance, "order %zu: no answer", i + 1);
@@ -164,6 +173,7 @@ static bool was_refused(unsigned who)
 {
     size_t n = last_order(who);
 
+    /* An order that was refused has passed the failpoint by, or never came there. */
     return n == 0 || buyers.orders[n - 1].outcome > BUYERS_SOLD;
 }
 
@@ -191,6 +201,7 @@ static bool order(const struct word *word)
 {
     buyers.product_id = word->product;
     for (unsigned i = 0; i < word->n; i++) {
+        /* The index stays: orders only become more. */
         size_t n = buyers_send(word->who);
 
         if (n == SIZE_MAX)
@@ -212,6 +223,7 @@ static bool await_failpoint(unsigned who)
     uint64_t until_ms = clock_ms() + FAILPOINT_MS_MAX;
     size_t n;
 
+    /* A refusal ends the wait as well: the story then says what was refused. */
     while (!instance->has_acted && !was_refused(who)) {
         if (clock_ms() > until_ms)
             return site_fail("%c did not come to its failpoint",
@@ -220,6 +232,7 @@ static bool await_failpoint(unsigned who)
             return false;
     }
     n = last_order(who);
+    /* The lane is held only if its process waits under the lock. */
     if (n > 0 && instance->pid > 0 && is_under_lock(instance->acted) &&
         (instance->state == SITE_HELD || instance->state == SITE_STOPPED))
         load.lanes[who] = (struct load_lane){.held = n, .since_us = clock_us()};
@@ -238,6 +251,7 @@ static bool await_lease(void)
     const char *flags = load.play->each[0] ? load.play->each[0] : "";
     const char *at = strstr(flags, "-lease-ms ");
     uint64_t lease_ms = at ? strtoul(at + strlen("-lease-ms "), NULL, 10) : 0;
+    /* Half as long again: the lease may have begun later than this wait. */
     uint64_t wait_ms =
         (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
@@ -247,6 +261,7 @@ static bool await_lease(void)
         if (clock_ms() > until_ms) {
             load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
+            /* A lock that is still held is a part of what is told, and no error. */
             return true;
         }
         if (!turn())
@@ -300,6 +315,7 @@ bool load_story(void)
     while (*at && parse(&at, load.play->instances, &word))
         if (!play(&word))
             return false;
+    /* Answers that came with the last word have to be told. */
     tell_answers();
     return true;
 }

@@ -59,6 +59,7 @@ static void take_sample(uint64_t now_us)
     struct store_units units;
     struct sample *sample;
 
+    /* Samples become fewer, and not shorter: the whole run stays in sight. */
     if (watch.n == SAMPLES_MAX) {
         for (unsigned i = 0; i < SAMPLES_MAX / 2; i++)
             watch.samples[i] = watch.samples[2 * i + 1];
@@ -68,6 +69,7 @@ static void take_sample(uint64_t now_us)
     sample = &watch.samples[watch.n++];
     *sample =
         (struct sample){.ms = (now_us - load.begun_us) / 1000, .stock = -1};
+    /* The reader opens with the first sample: before that there is no database. */
     if (load.play->stock > 0 && !watch.reader &&
         store_reader_open_url(site.db_url, &watch.reader, NULL) != STORE_OK)
         watch.reader = NULL;
@@ -80,6 +82,7 @@ static void take_sample(uint64_t now_us)
          * guard thread's renewals, on which a story of one that is held depends. */
         const char *metrics = state == SITE_RUNS ? buyers_scrape(who) : NULL;
 
+        /* Counters of a process that has ended stay as they were last seen. */
         for (int i = 0; i < COUNTERS_N; i++) {
             double *last = &watch.last[who][i], *base = &watch.base[who][i];
             const char *metric = counters[i].metric;
@@ -138,10 +141,13 @@ bool load_watch_ends(void)
     uint64_t now_us = clock_us();
     char line[100];
 
+    /* Once gone, always gone: a viewer does not come back. */
     if (!watch.is_on || watch.has_gone)
         return watch.has_gone || stage_options_interrupted();
+    /* The sale has begun: before it there is nothing to count. */
     if (load.begun_us > 0 && now_us >= watch.next_us)
         take_sample(now_us);
+    /* One line at a time: the others wait for the next turn. */
     if (poll(&input, 1, 0) > 0) {
         watch.has_gone =
             !fgets(line, sizeof(line), stdin) || !answer(watch.run, false);
@@ -154,6 +160,7 @@ bool load_watch_ends(void)
 
 void load_watch_begin(void)
 {
+    /* A run that nobody watches takes no samples. */
     if (load.run != watch.run)
         return;
     watch.is_on = true;
@@ -165,6 +172,7 @@ void load_watch_begin(void)
 /* The last sample is of when nobody orders any more: the one before it asks. */
 void load_watch_end(void)
 {
+    /* The first of the two asks for counters, the second has them. */
     for (int i = 0; i < 2 && watch.n > 0; i++) {
         buyers_await_scrapes();
         take_sample(clock_us());
@@ -187,6 +195,7 @@ int load_watch_main(const struct experiment_play *play, unsigned look)
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     (void)answer(&run, false);
     ran = load_kind.run(play, &run);
+    /* The last answer waits for its question, unless the viewer is gone. */
     if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
         fgets(line, sizeof(line), stdin))
         (void)answer(&run, true);

@@ -31,6 +31,7 @@ static _Noreturn void become(char *path, const char *out)
                           seconds, "-s", path, url,  NULL};
     size_t len = 0;
 
+    /* The script takes turns over all instances; wrk itself wants one url. */
     for (unsigned i = 0; i < load.play->instances; i++)
         len += (size_t)snprintf(targets + len, sizeof(targets) - len, "%s ",
                                 site.instances[i].address);
@@ -40,6 +41,7 @@ static _Noreturn void become(char *path, const char *out)
     (void)snprintf(url, sizeof(url), "http://%s/", site.instances[0].address);
     (void)setenv("LOADTEST_TARGETS", targets, 1);
     (void)setenv("LOADTEST_OUT", out, 1);
+    /* Settings of somebody's own load test must not change this one. */
     (void)unsetenv("LOADTEST_BURST");
     (void)unsetenv("LOADTEST_QUANTITY");
     child_become(argv, -1);
@@ -72,6 +74,7 @@ bool load_wrk(void)
     FILE *file;
     int status = 0;
 
+    /* Nothing seen is -1: a file that is not there must not read as no orders. */
     load.seen_by_wrk = -1;
     (void)snprintf(path, sizeof(path), "%s/orders.lua", site.folder.path);
     (void)snprintf(out, sizeof(out), "%s/wrk.json", site.folder.path);
@@ -87,6 +90,8 @@ bool load_wrk(void)
     if (!await(pid, &status))
         return false;
     if (status != 0)
+        /* The shell's number for a program that was not found; child_become() uses it
+         * as well. */
         return site_fail(WIFEXITED(status) && WEXITSTATUS(status) == 127
                              ? "wrk is not there: apt-get install wrk"
                              : "wrk has failed");

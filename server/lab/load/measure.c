@@ -26,6 +26,7 @@ static bool refused(double *found)
                    "%zu buyers for %d units: %zu bought, %zu were refused",
                    buyers.orders_n, (int)load.play->stock,
                    buyers_count(BUYERS_SOLD), not_now);
+    /* A crowd has sent orders, or load_crowd() would have failed: N is not 0. */
     *found = (double)not_now / (double)buyers.orders_n;
     return true;
 }
@@ -38,6 +39,8 @@ static bool waiting(double *found)
 {
     uint64_t before, after;
 
+    /* Both counts are of the same server: all other requests to it are none, because
+     * nobody else has it. */
     if (!site_requests(&before) || !load_crowd() || !site_requests(&after))
         return false;
     *found = (double)(after - before) / (double)buyers.orders_n;
@@ -68,6 +71,7 @@ static bool read_numbers(int64_t numbers[], size_t n)
         order.number = 0;
         status = store_order_by_key(reader, key, &order, &error);
         numbers[i] = status == STORE_OK ? order.number : 0;
+        /* An order that was refused has no row, which is no error here. */
         if (status == STORE_NO_ORDER)
             status = STORE_OK;
     }
@@ -90,6 +94,8 @@ static bool overtakes(double *found)
         return site_fail("no memory");
     good = read_numbers(numbers, buyers.orders_n);
     for (size_t i = 0; i < buyers.orders_n && good; i++) {
+        /* The ledger says who came first, and the sender's clock who was later: an overtake
+         * counts only where both are clear. */
         by = 0;
         for (size_t j = i + 1; j < buyers.orders_n; j++)
             by +=
@@ -146,13 +152,15 @@ static bool cell(int o, int t, int s, int64_t id)
     crowd.for_ms = FOR_MS;
     if (!buyers_crowd(&crowd, 1))
         return false;
-    /* Orders that were answered while all was under way. */
+    /* Orders that were answered while all was under way: not in the first tenth of a
+     * second, in which connections are made, nor behind the end, when none begins. */
     for (size_t i = from; i < buyers.orders_n; i++)
         n += buyers.orders[i].outcome == BUYERS_SOLD &&
              buyers.orders[i].answered_us >=
                  begun_us + UINT64_C(1000) * WARM_MS &&
              buyers.orders[i].answered_us < begun_us + UINT64_C(1000) * FOR_MS;
     row[s] = (double)n * 1000 / (FOR_MS - WARM_MS);
+    /* Each rate is told beside that of one segment in the same run: machines differ. */
     ratio = row[0] > 0 ? row[s] / row[0] : 0;
     length = (int)(ratio + 0.5);
     load_tell(-1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s", orders[o],
@@ -192,6 +200,8 @@ static bool segments(double *found)
 
     for (int o = 0; o < ORDERS_N; o++)
         for (int t = 0; t < THINK_N; t++) {
+            /* Other flags need another instance; its database stays, and each cell has
+             * a product of its own. */
             site_stop_all();
             (void)snprintf(flags, sizeof(flags), "--orders %s --think-ms %u",
                            orders[o], think_ms[t]);

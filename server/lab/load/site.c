@@ -38,6 +38,7 @@ static void reap(struct site_instance *instance)
 {
     pid_t ended;
 
+    /* The child was not waited for yet: its pid is still its own. */
     if (instance->pid > 0) {
         (void)kill(instance->pid, SIGKILL);
         do
@@ -57,6 +58,7 @@ bool site_open(bool (*is_interrupted)(void))
 {
     char path[sizeof(site.folder.path) + 8];
 
+    /* A run before this one has left its errors and states here. */
     site = (struct site){.is_interrupted = is_interrupted};
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         site.instances[i].log = -1;
@@ -86,6 +88,7 @@ void site_close(void)
  * this way. */
 static void forget_settings(void)
 {
+    /* The first letter is enough: the name is another one then. */
     for (char **each = environ; *each; each++)
         if (strncmp(*each, "STOCKADE_", 9) == 0)
             **each = '_';
@@ -105,15 +108,20 @@ bool site_start(unsigned who, const char *lock, char *flags)
     for (char *flag = strtok_r(flags, " ", &rest); flag && n < ARGS_MAX;
          flag = strtok_r(NULL, " ", &rest))
         argv[n++] = flag;
+    /* The pipe's ends must not go to the other instances: one would keep the log of
+     * another open. */
     if (!child_path("stockade", path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail("cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};
+    /* The log is read until it is empty: a read must not wait. */
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    /* An instance must end with us, however we end. */
     instance->pid = child_fork(SIGKILL);
     if (instance->pid == 0) {
         forget_settings();
         child_become((char *const *)argv, ends[1]);
     }
+    /* Only the instance may have this end: its death is the end of the log. */
     (void)close(ends[1]);
     if (instance->pid > 0)
         return true;
@@ -152,6 +160,8 @@ static void take_line(struct site_instance *instance, const char *line)
         (void)snprintf(instance->acted, sizeof(instance->acted), "%s:%s", step,
                        phase);
         instance->has_acted = true;
+        /* The word stays after its process has ended: a death at a failpoint is
+         * no failure. */
         instance->is_to_crash |= strcmp(action, "crash") == 0;
         if (strcmp(action, "hold") == 0)
             instance->state = SITE_HELD;
@@ -177,6 +187,7 @@ static void read_log(struct site_instance *instance)
             break;
         instance->said_n += (size_t)n;
         instance->said[instance->said_n] = '\0';
+        /* Whole lines are taken; the rest waits for its end. */
         line = instance->said;
         while ((end = strchr(line, '\n'))) {
             *end = '\0';
@@ -187,6 +198,7 @@ static void read_log(struct site_instance *instance)
         if (line != instance->said && instance->said_n > 0)
             memmove(instance->said, line, instance->said_n + 1);
     }
+    /* Nothing more will come: the process has ended, or is about to. */
     if (n == 0)
         reap(instance);
 }
@@ -232,6 +244,8 @@ bool site_ready(void)
         (void)poll(fds, site_fds(fds), TURN_MS);
         site_read();
     }
+    /* An instance that was never started says nothing; one that has ended before it was
+     * ready has left a last line. */
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         if (site.instances[i].state == SITE_GONE &&
             !*site.instances[i].address && *site.instances[i].last)
@@ -242,6 +256,7 @@ bool site_ready(void)
 
 bool site_is_whole(void)
 {
+    /* The logs say how an instance has ended: nothing of them may be unread. */
     site_read();
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
         const struct site_instance *instance = &site.instances[i];
@@ -262,7 +277,8 @@ void site_go_on(unsigned who)
     siginfo_t info = {0};
 
     if (instance->state == SITE_STOPPED) {
-        /* It has said in its log that it stops itself: waits until it has. */
+        /* It has said in its log that it stops itself: waits until it has. Its end is
+         * left for reap() to take. */
         while (clock_ms() < until_ms &&
                waitid(P_PID, (id_t)instance->pid, &info,
                       WSTOPPED | WEXITED | WNOWAIT | WNOHANG) == 0 &&
@@ -272,6 +288,7 @@ void site_go_on(unsigned who)
     } else if (instance->state == SITE_HELD) {
         (void)kill(instance->pid, SIGUSR2);
     }
+    /* The state goes on at once: a step that comes next may set it anew. */
     if (instance->pid > 0)
         instance->state = SITE_RUNS;
     instance->has_acted = false;
@@ -282,11 +299,14 @@ void site_stop_all(void)
     uint64_t until_ms = clock_ms() + END_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
 
+    /* One that cannot act on a SIGTERM, because it is held, stopped or not there yet,
+     * is killed. */
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         if (site.instances[i].state == SITE_RUNS)
             (void)kill(site.instances[i].pid, SIGTERM);
         else
             reap(&site.instances[i]);
+    /* Logs are read meanwhile: an instance whose pipe is full would not end. */
     while (count_in(SITE_GONE) < SITE_INSTANCES_MAX && clock_ms() < until_ms) {
         (void)poll(fds, site_fds(fds), TURN_MS);
         site_read();
@@ -309,6 +329,8 @@ bool site_audit(struct store_audit *audit, int64_t *stock)
     enum store_status status =
         store_reader_open_url(site.db_url, &reader, &error);
 
+    /* Each look opens the file anew: the servers may have ended, and a journal may
+     * be there. */
     if (status == STORE_OK) {
         status = store_audit(reader, on_line, stock, NULL, 0, audit, &error);
         store_reader_close(reader);
