@@ -94,8 +94,8 @@ static bool overtakes(double *found)
         return site_fail("no memory");
     good = read_numbers(numbers, buyers.orders_n);
     for (size_t i = 0; i < buyers.orders_n && good; i++) {
-        /* The ledger says who came first, and the sender's clock who was later: an overtake
-         * counts only where both are clear. */
+        /* The ledger says who came first, and the sender's clock who was later: an
+         * overtake counts only where both are clear. */
         by = 0;
         for (size_t j = i + 1; j < buyers.orders_n; j++)
             by +=

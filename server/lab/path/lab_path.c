@@ -49,6 +49,7 @@ static const char *progress_file(void)
         return NULL;
     n = snprintf(path, sizeof(path), "%s%s/stockade/path",
                  is_state ? state : home, is_state ? "" : "/.local/state");
+    /* A path that is cut would be another file. */
     return n < PATH_MAX ? path : NULL;
 }
 
@@ -67,12 +68,14 @@ static void progress_read(void)
 
     while (file && fgets(line, sizeof(line), file)) {
         const char *broken = strstr(line, " broken ");
+        /* A stop that the path has no more says nothing. */
         const struct path_stop *stop = sscanf(line, "%39s", name) == 1
                                            ? reader_find(&stops, name, &error)
                                            : NULL;
         struct progress *progress = &walk.progress[stop ? index_of(stop) : 0];
 
         if (stop && broken)
+            /* The last line counts: only better ones are added. */
             (void)sscanf(broken, " broken %5u", &progress->broken);
         if (stop && strstr(line, " mended"))
             progress->is_mended = true;
@@ -93,10 +96,12 @@ static void progress_add(unsigned broken)
         fprintf(stderr, "stockade: lab path: there is no HOME to keep it in\n");
         return;
     }
+    /* The folders above are made from the left; those that are there stay. */
     for (const char *at = path; (at = strchr(at + 1, '/')) != NULL;) {
         (void)snprintf(folder, sizeof(folder), "%.*s", (int)(at - path), path);
         (void)mkdir(folder, 0700);
     }
+    /* A line is added and none written over: two at a time lose nothing. */
     file = fopen(path, "ae");
     if (file && broken > 0)
         fprintf(file, "%s broken %u\n", walk.stop->entry.name, broken);
@@ -154,6 +159,7 @@ static int list(void)
 
     for (; (stop = reader_at(&stops, n)) != NULL; n++) {
         const struct progress *progress = &walk.progress[n];
+        /* A right lock is solved by the word alone: there is nothing to break. */
         bool is_solved =
             progress->is_mended && (progress->broken > 0 || !stop->schedule);
 
@@ -200,6 +206,7 @@ static int break_it(void)
 {
     const struct path_stop *stop = walk.stop;
     struct progress *progress = &walk.progress[index_of(stop)];
+    /* The hints keep to the stop's bounds, in which its fault is known to lie. */
     const struct game_goal goal = {stop->faults, &stop->bounds};
     const struct experiment_play play = {.scene = stop->scene};
     char text[EXPERIMENT_SCENE_BYTES];
@@ -213,8 +220,10 @@ static int break_it(void)
     putchar('\n');
     status = hand_play(&stop->scene, NULL, 0, &goal, walk.look, &moves);
     putchar('\n');
+    /* The goal is another thing than any fault: MOVES is 0 if it was not reached. */
     if (status == COULD_NOT_RUN || moves == 0)
         return status;
+    /* The fewest moves are kept: a worse try changes nothing. */
     if (progress->broken == 0 || moves < progress->broken) {
         progress->broken = moves;
         progress_add(moves);
@@ -253,6 +262,8 @@ static int mend_it(void)
             SAY("there is no such choice\n");
         else
             answer = judge((char)key);
+    /* A choice that breaks, or that nobody knows of, asks for another; one that failed
+     * ends it. */
     } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
     return status_of(answer);
 }
@@ -282,8 +293,10 @@ static int walk_stop(void)
                    text[PATH_LITERATURE]);
     tell_code();
     status = break_it();
+    /* Ctrl-C ends the stop, whatever was reached. */
     if (status == COULD_NOT_RUN || stage_options_interrupted())
         return COULD_NOT_RUN;
+    /* A stop that was broken another day may be mended now. */
     if (stop->schedule && progress->broken == 0) {
         SAY("not broken yet\n");
         return NOT_SOLVED;
@@ -346,6 +359,7 @@ static bool read_options(int argc, char *argv[])
     walk.stop = reader_find(&stops, argv[optind], &error);
     if (!walk.stop)
         return fail_aloud("%s", error.text);
+    /* The choice is checked here, because all below take its scene for granted. */
     return path_scene(walk.stop, walk.choice) ||
            fail_aloud("lab path: stop %s has no choice %c", walk.stop->entry.id,
                       walk.choice);
@@ -371,6 +385,8 @@ int lab_path_main(int argc, char *argv[])
         return list();
     stage_options_catch_signals();
     goal = (struct game_goal){walk.stop->faults, &walk.stop->bounds};
+    /* The judge, the page and a choice of one's own come before the walk: they are for
+     * programs, and for the curious. */
     if (walk.judges)
         return status_of(judge(walk.choice));
     if (walk.json)

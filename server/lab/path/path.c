@@ -21,6 +21,7 @@ static const char *const texts[] = {
 static bool take_bounds(struct reader *reader, void *at, char *value)
 {
     struct search_bounds *bounds = at;
+    /* The reader of bounds is that of explore: the same words, with the same limits. */
     struct explore explore = {.bounds = *bounds};
     char *rest = NULL;
 
@@ -35,6 +36,7 @@ static bool take_bounds(struct reader *reader, void *at, char *value)
     return true;
 }
 
+/* Nothing stands before [en]. */
 static const struct reader_key nothing[] = {{.name = NULL}};
 
 #define KEY(name, take, member) READER_KEY(name, take, struct path_stop, member)
@@ -63,6 +65,7 @@ static bool begin(struct reader *reader)
 
     if (section < 0) {
         stop->scene = (struct stage_scene)STAGE_SCENE(NULL);
+        /* The bounds of a stop begin as those of any hint. */
         stop->bounds = game_hint_bounds;
         reader->keys = nothing;
     } else if (section == BREAK) {
@@ -70,6 +73,7 @@ static bool begin(struct reader *reader)
         reader->keys = break_keys;
     } else {
         choice += section - CHOICES;
+        /* The stop's own scene is there by now: [break] comes before the choices. */
         choice->scene = stop->scene;
         reader->part = choice;
         reader->keys = choice_keys;
@@ -84,8 +88,10 @@ static bool end(struct reader *reader)
 
     if (!stop->scene.lock || !stop->code || !stop->faults)
         return reader_fail(reader, "[break] has no lock, code, or faults");
+    /* A lock that is right has no choices: there is nothing to mend. */
     if (!choice->scene.lock != !stop->schedule)
         return reader_fail(reader, "choices go with a schedule");
+    /* A stop without another one has one schedule for both. */
     if (!stop->shortest)
         stop->shortest = stop->schedule;
     for (; choice < stop->choices + PATH_CHOICES_MAX && choice->scene.lock;
@@ -179,6 +185,7 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
+    /* The bounds are told as people read them: the page shows the same words. */
     if (out) {
         explore_tell_bounds(out, explore);
         (void)fclose(out);
@@ -205,6 +212,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
     static struct judgement judgement;
     struct explore *explore = &judgement.explore;
     char schedule[4 * STAGE_MOVES_MAX + 1] = "";
+    /* A mend counts only if it brings none of WITHOUT either. */
     unsigned against = stop->faults | stop->without;
     struct search_found *faults = explore->result.faults, *nearest = NULL;
 
@@ -215,6 +223,8 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
                                 .seconds = seconds,
                                 .enough = against,
                                 .look = look};
+    /* The search goes on behind faults of another kind, or they would hide the
+     * stop's own. */
     explore->bounds.passes = ~against;
     if (!explore_search(explore, error))
         return PATH_FAILED;
@@ -230,9 +240,11 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
             judgement.fault = i;
         }
     }
+    /* "It holds" needs a search that was whole. */
     judgement.answer = nearest                    ? PATH_BREAKS
                        : explore->result.is_whole ? PATH_HOLDS
                                                   : PATH_UNKNOWN;
+    /* A fault that is not among the stop's is a new one. */
     judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;
     if (nearest)
         stage_text(nearest->moves, nearest->n, schedule, sizeof(schedule));

@@ -19,6 +19,8 @@ static bool match(const char *pattern, const char *text, const char *parts[][2])
     if (*pattern != '*')
         return *pattern == *text &&
                (*text == '\0' || match(pattern + 1, text + 1, parts));
+    /* The shortest text for a star is tried first: what stands behind it must fit
+     * as well. */
     for (const char *end = text;; end++) {
         if (match(pattern + 1, end, parts + 1)) {
             parts[0][0] = text;
@@ -37,6 +39,7 @@ static void write_by(FILE *out, const struct phrase *phrase, const char *text)
     const char *parts[STARS_MAX][2];
     char part[PART_BYTES];
 
+    /* The first phrase that fits counts: the special ones stand before the general. */
     while (phrase->pattern && !match(phrase->pattern, text, parts))
         phrase++;
     if (!phrase->pattern) {
@@ -50,6 +53,7 @@ static void write_by(FILE *out, const struct phrase *phrase, const char *text)
             fputc(*at, out);
             continue;
         }
+        /* A part is put into words by the same phrases: an outcome within a line, say. */
         star = parts[*++at - '1'];
         (void)snprintf(part, sizeof(part), "%.*s", (int)(star[1] - star[0]),
                        star[0]);
@@ -66,6 +70,7 @@ void phrase_put(const struct phrase *all, char text[], size_t size)
     (void)snprintf(before, sizeof(before), "%s", text);
     for (n = strlen(before); n > 0 && before[n - 1] == '\n'; lines_n++)
         before[--n] = '\0';
+    /* The room is one byte less: the last one stays a NUL. */
     out = fmemopen(text, size - 1, "w");
     if (!out)
         return;
@@ -90,6 +95,7 @@ static void write_comment(FILE *out, char paragraph[], size_t size)
     if (!*paragraph)
         return;
     translate(paragraph, size, DRAW_CHINESE);
+    /* A phrase in Chinese says by | where its lines end. */
     while ((line = strsep(&rest, "|")) != NULL)
         fprintf(out, "# %s\n", line);
     *paragraph = '\0';
@@ -104,16 +110,19 @@ char *chinese_lock(const char *text)
     for (; out && *text; text += n + (text[n] == '\n')) {
         n = strcspn(text, "\n");
         used = strlen(comment);
+        /* A comment goes over several lines: the whole of it is one phrase. */
         if (strncmp(text, "# ", 2) == 0) {
             (void)snprintf(comment + used, sizeof(comment) - used, "%s%.*s",
                            used > 0 ? " " : "", (int)n - 2, text + 2);
             continue;
         }
+        /* Any other line ends a comment. */
         write_comment(out, comment, sizeof(comment));
         if (sscanf(text, "claim %1000[^\n]", claim) == 1) {
             translate(claim, sizeof(claim), DRAW_CHINESE);
             fprintf(out, "claim    %s\n", claim);
         } else {
+            /* Commands stay as they are: the text plays the same. */
             fprintf(out, "%.*s\n", (int)n, text);
         }
     }

@@ -31,6 +31,7 @@ static void write_word(struct command *command, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* The first word never moves to a line of its own. */
     if (command->column > 0 &&
         command->column + 1 + (int)strlen(text) > columns)
         command->column = fprintf(command->out, " \\\n   ") - 3;
@@ -49,6 +50,7 @@ static void write_word(struct command *command, const char *format, ...)
 static void write_flag(struct command *command, const char *name, int64_t value,
                        int64_t preset)
 {
+    /* A setting as replay has it by itself is left out: 0 is one of those. */
     if (value > 0 && value != preset)
         write_word(command, "--%s %" PRId64, name, value);
 }
@@ -90,6 +92,7 @@ void command_replay(FILE *out, const struct stage_scene *scene,
         write_word(&command, "--one-process");
     if (scene->replica)
         write_word(&command, "--replica");
+    /* An instance deducts guarded without being told. */
     if (scene->batched)
         write_word(&command, "--batched");
     else if (scene->deduct == DEDUCT_GUARDED)
@@ -100,6 +103,7 @@ void command_replay(FILE *out, const struct stage_scene *scene,
         if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0 ||
             strcmp(program, "order") != 0)
             is_plain = false;
+        /* All roles are told if one differs: a role's place in the list is its actor. */
         used +=
             (size_t)snprintf(programs + used, sizeof(programs) - used, "%s%s%s",
                              i == 0 ? "" : ",", program, settings);
@@ -107,5 +111,6 @@ void command_replay(FILE *out, const struct stage_scene *scene,
     if (!is_plain)
         write_word(&command, "--programs %s", programs);
     write_word(&command, "%s", scene->lock);
+    /* Quotes, because a schedule has blanks, and signs that a shell would read. */
     write_word(&command, "'%s'", schedule);
 }

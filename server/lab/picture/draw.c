@@ -38,6 +38,7 @@ int draw_say(FILE *out, unsigned look, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* The whole text is one phrase, with its numbers in it. */
     translate(text, sizeof(text), look);
     fputs(text, out);
     return u8_strwidth((const uint8_t *)text, "UTF-8");
@@ -79,6 +80,7 @@ int draw_columns(FILE *out)
 {
     struct winsize size = {0};
 
+    /* A stream in memory has no number. */
     if (fileno(out) < 0 || ioctl(fileno(out), TIOCGWINSZ, &size) != 0 ||
         size.ws_col == 0)
         return COLUMNS;
@@ -92,6 +94,7 @@ const char *draw_program(void)
 
 void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 {
+    /* The columns share what the move and the time leave. */
     int width = (draw_columns(out) - MARGIN) / (int)n;
 
     fprintf(out, "%s%s", tint(look, DRAW_BOLD),
@@ -104,6 +107,8 @@ void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 /* The deed of the script called NAME, as replies.txt has it; "" = another one. */
 static const char *deed_of(const char *name, const char *sent)
 {
+    /* A release that compares has four words with its script; one that counts holds
+     * has more. */
     int words = *sent != '\0';
 
     for (const char *at = sent; *at; at++)
@@ -123,10 +128,12 @@ void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
 #include "server/lab/picture/replies.inc"
         {NULL, NULL},
     };
+    /* A script's own text is too long for a column: its name stands for it. */
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
     bool is_late = strncmp(step->name, "late ", 5) == 0;
     const char *deed = deed_of(step->name + (is_late ? 5 : 0), step->sent);
+    /* Only numbers have words of their own by the deed; texts say what they are. */
     bool has_deed = *deed && strchr("-0123456789", step->reply[0]);
     char reply[REPLY_BYTES + 16];
 
@@ -151,6 +158,7 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
     draw_step_words(step, text);
     translate(text, TEXT_BYTES, look);
     used = strlen(text);
+    /* The mark is translated by itself: it is a phrase, and the step another. */
     (void)snprintf(mark, sizeof(mark), "%s", step->mark);
     translate(mark, sizeof(mark), look);
     if (step->mark[0])
@@ -161,6 +169,7 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
 static const char *tint_of(const struct stage_step *step)
 {
     if (step->mark[0])
+        /* The mark first: what is wrong is red, whoever did it. */
         return DRAW_RED;
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
@@ -180,17 +189,21 @@ size_t draw_fit(const char *text, size_t room)
     size_t n = strnlen(text, SAID_BYTES), columns = 0, cut = 0;
     char breaks[SAID_BYTES];
 
+    /* A Chinese text has no blanks: it breaks behind characters that are no ASCII.
+     * Commands must not be cut apart at their signs. */
     u8_possible_linebreaks(at, n, "UTF-8", breaks);
     for (size_t i = 0; i < n;) {
         ucs4_t character;
         int len = u8_mbtouc(&character, at + i, n - i);
 
+        /* A cut in the first third would leave a line nearly empty. */
         if (columns >= room / 3 &&
             ((text[i] == ' ' && text[i - 1] != '-') ||
              (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
             cut = i;
         columns += (size_t)uc_width(character, "UTF-8");
         if (columns > room)
+            /* A word that fills the line is cut where it is. */
             return cut > 0 ? cut : i;
         i += (size_t)len;
     }
@@ -204,6 +217,7 @@ static void wrap(FILE *out, const char *text, int indent, int width,
     for (bool first = true; *text; first = false) {
         size_t cut = draw_fit(text, (size_t)width - 1);
 
+        /* The first line goes on behind what was written before it. */
         fprintf(out, "%*s%s%.*s%s\n", first ? 0 : indent, "", before, (int)cut,
                 text, after);
         text += cut;
@@ -241,6 +255,7 @@ void draw_step(FILE *out, const struct stage_step *step, const char *move,
         fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
+    /* The world's lines begin on the left, and go over all columns. */
     fprintf(out, "%s%*s", tint(look, PLAIN), column, "");
     wrap(out, text, MARGIN + column, step->actor < 0 ? all : width,
          tint(look, tint_of(step)), tint_of(step)[0] ? tint(look, PLAIN) : "");
@@ -282,6 +297,7 @@ static void tell_state(FILE *out, struct stage *stage,
     for (const char *line = view.redis; *line;) {
         size_t len = strcspn(line, "\n");
 
+        /* A view has a line for each key, with tabs: sscanf() takes both for blanks. */
         (void)snprintf(copy, sizeof(copy), "%.*s", (int)len, line);
         line += len + (line[len] == '\n');
         value[0] = '\0';
@@ -317,6 +333,7 @@ static void tell_state(FILE *out, struct stage *stage,
         fprintf(out, "  network %u command%s held up\n", view.late_n,
                 view.late_n == 1 ? "" : "s");
     stage_text(moves, n, text, sizeof(text));
+    /* The moves are many: a person who plays by keys has them below. */
     if (n > 0 && has_moves)
         fprintf(out, "  moves   now: %s\n", text);
 }
@@ -337,6 +354,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         char one[DRAW_STATE_BYTES_MAX];
 
         (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
+        /* A line that stood there before is no news, wherever it stands now. */
         if (!strstr(before, one)) {
             one[len] = '\0';
             translate(one, sizeof(one), look);
@@ -350,12 +368,14 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         line += len + (line[len] == '\n');
     }
     fputs(tint(look, PLAIN), out);
+    /* The drawn state is kept whole: the next one is compared with all of it. */
     memcpy(before, now, sizeof(now));
 }
 
 void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                   unsigned look)
 {
+    /* Without faults there may be remarks: they are told below all the same. */
     if (verdict->faults == 0) {
         draw_say(out, look, "verdict: ");
         draw_in(out, look, DRAW_GREEN,

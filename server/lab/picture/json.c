@@ -11,6 +11,7 @@ json_t *draw_json_text(const char *text, unsigned look)
 
     (void)snprintf(said, sizeof(said), "%s", text);
     translate(said, sizeof(said), look);
+    /* JSON is UTF-8 throughout, or a reader refuses all of it. */
     while ((wrong = u8_check((const uint8_t *)said, strlen(said))) != NULL)
         said[wrong - (const uint8_t *)said] = '?';
     return json_string(said);
@@ -57,6 +58,7 @@ static json_t *steps_of(const struct stage *stage, unsigned look)
     char text[DRAW_STEP_BYTES];
     size_t n;
 
+    /* The steps are those since the schedule began: a page draws all of them anew. */
     steps = stage_steps(stage, &n);
     for (size_t i = 0; i < n; i++) {
         const struct stage_step *step = &steps[i];
@@ -103,6 +105,7 @@ json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
     static struct stage_view view;
     struct stage_verdict verdict;
 
+    /* The verdict comes before the look at the steps: a program's check may add one. */
     stage_judge(stage, &verdict);
     stage_look(stage, &view);
     for (unsigned i = 0; i < view.locks_n; i++)
