@@ -44,6 +44,7 @@ static void usage(FILE *out)
 int lab_stage_main(int argc, char *argv[])
 {
     char path[PATH_MAX] = "", **args = calloc((size_t)argc + 3, sizeof(*args));
+    /* The commands explore and replay are called without "lab". */
     int n = strcmp(argv[0], "explore") != 0 && strcmp(argv[0], "replay") != 0;
 
     if (args && child_path("stockade-lab", path)) {
@@ -52,6 +53,7 @@ int lab_stage_main(int argc, char *argv[])
         memcpy(&args[n + 1], argv, (size_t)argc * sizeof(*args));
         (void)execv(path, args);
     }
+    /* An exec comes back only if it has failed. */
     free(args);
     return fail_to_run("%s: cannot start %s: %s", argv[0], path,
                        strerror(errno));

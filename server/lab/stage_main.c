@@ -29,9 +29,12 @@ int main(int argc, char *argv[])
     bool is_lab = argc > 1 && strcmp(argv[1], "lab") == 0;
     const char *name;
 
+    /* A command is called with "lab" before it, or without: its name is the first word
+     * in either case. */
     argc -= is_lab;
     argv += is_lab;
     name = argc > 1 ? argv[1] : "";
+    /* The locks must be registered before any command looks for one by its name. */
     dlock_register_all();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0)

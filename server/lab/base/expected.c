@@ -29,6 +29,8 @@ const struct expected *expected_of(const char *lock)
 
 bool expected_has_word(const char *list, const char *word)
 {
+    /* A word is whole: it begins at the list's head or behind a blank, and ends at one
+     * or at the end. */
     size_t len = strlen(word);
 
     for (const char *at = list; at; at = strchr(at, ' ')) {
@@ -46,6 +48,7 @@ bool expected_breaks(const struct expected *expected, const char *fault)
 
 bool expected_lock(const char *name, struct fail *error)
 {
+    /* A text has to be read to be known; what is wrong with it is the answer. */
     const struct dlock_strategy_info *info;
     struct dlock_error why;
 

@@ -34,6 +34,7 @@ bool fail_in_file(struct fail *error, const char *file, unsigned line,
     char text[sizeof(error->text)];
 
     (void)vsnprintf(text, sizeof(text), format, args);
+    /* The texts may be ERROR's own: so they are put together beside it. */
     return fail_with(error, "%.200s:%u: %.800s", file, line, text);
 }
 

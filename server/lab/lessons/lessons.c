@@ -66,6 +66,8 @@ static enum program_answer deduct(struct program_actor *self, int64_t segment)
     int64_t rows = 0;
     enum program_answer answer = update(self, segment, &rows);
 
+    /* A statement that changed no row was done all the same: only the count says that
+     * it took nothing. */
     return answer == PROGRAM_OK && rows == 0 ? PROGRAM_NO : answer;
 }
 
@@ -76,6 +78,7 @@ static enum program_answer sell(struct program_actor *self, int64_t segment)
 
     if (answer == PROGRAM_OK)
         answer = program_insert(self, segment);
+    /* A constraint that refuses is a no as well: the units are not there. */
     if (answer == PROGRAM_NO)
         program_reply(ORDER_SOLD_OUT);
     else
@@ -87,6 +90,8 @@ static enum program_answer sell(struct program_actor *self, int64_t segment)
  * read, which the customer is told. */
 static bool read_stock(struct program_actor *self, int64_t *stock)
 {
+    /* The read is outside of any transaction: what it says may be old when it
+     * is written. */
     if (!SQL(stock, "SELECT stock FROM segments " A_ROW, ROW_OF(self, 0)))
         program_reply(ORDER_STORE_UNAVAILABLE);
     else if (*stock < self->role.quantity)
@@ -110,6 +115,7 @@ static bool give_back(struct program_actor *self, int64_t segment)
 {
     int64_t rows = 0;
 
+    /* One row tells a cancel from the second one, which gives nothing back. */
     return SQL(&rows,
                "UPDATE orders SET state = 1, cancelled_ms = 1 "
                "WHERE key = '%s' AND state = 0",
@@ -122,6 +128,8 @@ static bool give_back(struct program_actor *self, int64_t segment)
 /* 41, 42. The right way in one transaction: the database is its own until it commits. */
 void lesson_order_whole(struct program_actor *self)
 {
+    /* Any of these may find the database busy: then nothing was done, and the customer
+     * is told so. */
     tell(SQL(NULL, "BEGIN IMMEDIATE") && deduct(self, 0) == PROGRAM_OK &&
          insert(self, 0) && SQL(NULL, "COMMIT"));
 }
@@ -141,6 +149,8 @@ void lesson_order_in_transaction(struct program_actor *self)
 
     if (!take(self, self->role.product, &lock))
         return;
+    /* The lock goes back on each way out: the lesson is about its place, and not about
+     * a lock that stays. */
     if (!read_stock(self, &stock)) {
         (void)program_give(self, &lock);
         return;
@@ -148,6 +158,7 @@ void lesson_order_in_transaction(struct program_actor *self)
     good = SQL(NULL, "BEGIN IMMEDIATE") && write_order(self, stock);
     if (unlocks_first) /* the next one reads what was before */
         (void)program_give(self, &lock);
+    /* The COMMIT that fails has sold nothing, whichever way it was. */
     tell(good && SQL(NULL, "COMMIT"));
     if (!unlocks_first)
         (void)program_give(self, &lock);
@@ -173,6 +184,7 @@ void lesson_order_on_disk(struct program_actor *self)
 {
     unsigned before = disk_syncs();
 
+    /* The setting is the connection's, and dies with it. */
     (void)SQL(NULL, "PRAGMA synchronous = %s",
               is_named(self, "order-synced") ? "FULL" : "OFF");
     lesson_order_whole(self);
@@ -226,6 +238,8 @@ static bool take_row(struct program_actor *self)
 {
     int64_t units = self->role.quantity, rows = 0;
 
+    /* The condition and the write are one statement: the second click waits for the row,
+     * and finds it. */
     if (!SQL(&rows,
              "INSERT INTO purchases "
              "(bucket_of_64, product_id, user_id, units) "
@@ -263,6 +277,7 @@ void lesson_order_off_by_one(struct program_actor *self)
 {
     int64_t rows = 0;
 
+    /* The check is the schema's last resort: it would hide what is taught. */
     (void)SQL(NULL, "PRAGMA ignore_check_constraints = ON");
     if (!SQL(&rows,
              "UPDATE segments SET stock = stock - %" PRId64 " " A_ROW
@@ -295,6 +310,7 @@ void lesson_order_counts_rows(struct program_actor *self)
 /* How many segments the product has now. */
 static int64_t segments_of(struct program_actor *self)
 {
+    /* A product that cannot be read counts as whole. */
     int64_t n = 0;
 
     (void)SQL(&n, "SELECT segments FROM products WHERE id = %" PRId64,
@@ -316,6 +332,7 @@ void lesson_order_probes(struct program_actor *self)
     for (int64_t segment = 0; segment < n; segment++) {
         enum program_answer answer = deduct(self, segment);
 
+        /* Only a no goes on: an answer that was lost may have taken the units. */
         if (answer == PROGRAM_NO)
             continue;
         tell(answer == PROGRAM_OK && insert(self, segment));
@@ -327,6 +344,7 @@ void lesson_order_probes(struct program_actor *self)
 /* UNITS go out of the sale, or come into it, at SEGMENT. */
 static bool put(struct program_actor *self, int64_t units, int64_t segment)
 {
+    /* INITIAL moves along, because the audit compares the stock with it. */
     return SQL(NULL,
                "UPDATE segments SET initial = initial %+" PRId64
                ", stock = stock %+" PRId64 " " A_ROW,
@@ -375,6 +393,7 @@ void lesson_order_in_redis(struct program_actor *self)
         "redis.call('decrby', KEYS[1], ARGV[1]) return 1";
     char stock[24], quantity[24], reply[32];
 
+    /* The stock goes into Redis once, whoever comes first. */
     (void)snprintf(stock, sizeof(stock), "%" PRId64, self->scene->stock);
     (void)snprintf(quantity, sizeof(quantity), "%" PRId64, self->role.quantity);
     (void)program_redis(
@@ -401,6 +420,8 @@ void lesson_order_flagged(struct program_actor *self)
     char epoch[24], flag[32];
     int64_t number = 0;
 
+    /* The epoch is read before the flag is: a cancel in between makes the flag an
+     * old one. */
     (void)SQL(&number, "SELECT epoch FROM products WHERE id = %" PRId64,
               self->role.product);
     (void)snprintf(epoch, sizeof(epoch), "%" PRId64, number);
@@ -516,10 +537,13 @@ static bool set_bill(struct program_actor *self, const char *status)
 void lesson_pay(struct program_actor *self)
 {
     program_order(self);
+    /* The bills are made when there is an order: a step of the stage, as all that is
+     * by hand. */
     if (turns_ending() || self->order.outcome != ORDER_PLACED)
         return;
     (void)SQL(NULL, "CREATE TABLE bills AS SELECT key, 'open' AS status, "
                     "0 AS charged FROM orders");
+    /* The charge comes after the bill's word: money moves outside of the database. */
     if (set_bill(self, "paid"))
         (void)SQL(NULL, "UPDATE bills SET charged = 1 WHERE key = '%s'",
                   self->role.key);

@@ -56,6 +56,7 @@ static bool take_number(const char **at, unsigned most, unsigned *number)
     unsigned value = 0;
     const char *begin = *at;
 
+    /* The number stops growing beyond its bound: so it cannot overflow. */
     while (**at >= '0' && **at <= '9' && value <= most)
         value = value * 10 + (unsigned)(*(*at)++ - '0');
     *number = value;
@@ -70,6 +71,8 @@ static bool read_point(const char *text, struct point *point)
     unsigned times;
     int end = 0;
 
+    /* The end is asked for by %n: three words are no specification if more stands
+     * behind them. */
     if (sscanf(text, "%31[^:=*]:%7[a-z]=%7[a-z]%n", point->step, phase, action,
                &end) != 3)
         return false;
@@ -78,6 +81,7 @@ static bool read_point(const char *text, struct point *point)
     fails = point->is_after ? "drop" : "error";
     if (!point->is_after && strcmp(phase, "before") != 0)
         return false;
+    /* The word for a failure depends on the phase; the others are the same in both. */
     point->action = strcmp(action, fails) == 0 ? ACTION_FAIL : ACTION_NONE;
     for (int i = ACTION_PAUSE; i < ACTION_FAIL; i++)
         if (strcmp(action, action_words[i]) == 0)
@@ -117,10 +121,12 @@ struct failpoints *failpoints_open(const char *spec, struct fail *error)
     if (!made)
         return NULL;
     *made = (struct failpoints){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    /* The signal must be blocked before any thread begins: a mask is inherited. */
     (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
     for (size_t len; *spec != '\0'; spec += len + (spec[len] == ',')) {
         len = strcspn(spec, ",");
         (void)snprintf(one, sizeof(one), "%.*s", (int)len, spec);
+        /* A longer one is cut here, and could be another failpoint: it is refused. */
         if (made->n == POINTS_MAX)
             wrong = "more than 32 failpoints before ";
         else if (len >= sizeof(one) ||
@@ -132,6 +138,7 @@ struct failpoints *failpoints_open(const char *spec, struct fail *error)
     }
     if (!wrong)
         return made;
+    /* The place of the error is the text from there on. */
     (void)fail_with(error, "%s'%.60s'", wrong, spec);
     failpoints_close(made);
     return NULL;
@@ -154,6 +161,7 @@ static struct point draw(struct failpoints *points, const char *step,
     for (size_t i = 0; i < points->n && drawn.action == ACTION_NONE; i++) {
         struct point *each = &points->points[i];
 
+        /* A failpoint that is used up lets the next one act. */
         if (each->is_after == is_after && each->left > 0 &&
             (strcmp(each->step, "any") == 0 || strcmp(each->step, step) == 0)) {
             each->left--;
@@ -172,6 +180,7 @@ bool failpoints_act(struct failpoints *points, const char *step, bool is_after)
 
     if (point.action == ACTION_NONE)
         return false;
+    /* The log has it before it happens: after a crash nobody could say so. */
     log_warn("failpoint", "step=%s phase=%s action=%s", step,
              is_after ? "after" : "before", action_words[point.action]);
     if (point.action == ACTION_CRASH)
@@ -180,6 +189,7 @@ bool failpoints_act(struct failpoints *points, const char *step, bool is_after)
         clock_sleep_ms(point.pause_ms);
     if (point.action == ACTION_HOLD) {
         wakes = wake_signals();
+        /* The signal wakes one thread of all that hold: each hold takes one. */
         while (sigtimedwait(&wakes, NULL, &most) < 0 && errno == EINTR)
             continue;
     }

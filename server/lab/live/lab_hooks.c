@@ -58,6 +58,8 @@ static void beside_close(pid_t pid)
 static bool beside_open(int64_t port, bool is_public, pid_t *pid,
                         struct fail *error)
 {
+    /* The pipe is closed on exec but for its copy: so the end of its output is the
+     * page's end. */
     char path[PATH_MAX], number[24], said = '\0';
     struct pollfd output = {.events = POLLIN};
     int ends[2];
@@ -66,6 +68,7 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid,
     if (!child_path("stockade-lab", path) || pipe2(ends, O_CLOEXEC) != 0)
         return false;
     (void)snprintf(number, sizeof(number), "%" PRId64, port);
+    /* The page must end with us, by a signal that lets it end its games. */
     *pid = child_fork(SIGTERM);
     if (*pid == 0)
         become(path, number, is_public, ends[1]);
@@ -76,6 +79,7 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid,
         read(ends[0], &said, 1) != 1)
         (void)fail_with(error, "%.1000s does not run, or port %s is not free",
                         path, number);
+    /* The page writes to nobody from here on, and does not mind. */
     (void)close(ends[0]);
     if (said)
         return true;
@@ -91,6 +95,7 @@ bool lab_hooks_open(struct lab_hooks *hooks, const struct config *config)
 {
     struct fail error;
 
+    /* Failpoints block a signal: they come before the threads. */
     if (!*config->lab_failpoint)
         return true;
     hooks->failpoints = failpoints_open(config->lab_failpoint, &error);
@@ -104,6 +109,8 @@ bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config)
 {
     struct fail error;
 
+    /* The file is opened as late as can be: an instance that does not start must not
+     * empty it. */
     if (*config->lab_timeline) {
         hooks->timeline = timeline_live_open(config, &error);
         if (!hooks->timeline) {
@@ -129,6 +136,7 @@ static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
 
     if (hooks->timeline)
         timeline_live_on_lock(hooks->timeline, step);
+    /* Only with failpoints may a step fail. */
     return hooks->failpoints &&
                    !(step->key && strcmp(step->key, HEALTH_PROBE_LOCK) == 0) &&
                    failpoints_act(hooks->failpoints, step->name,
@@ -160,6 +168,7 @@ void lab_hooks_of_locks(struct lab_hooks *hooks, const struct config *config,
 {
     if (config->lab_lease_ms > 0)
         options->watchdog_lease_ms = (unsigned)config->lab_lease_ms;
+    /* Without a hook a step costs nothing. */
     if (!has_steps(hooks))
         return;
     options->on_step = on_lock_step;
@@ -176,6 +185,7 @@ void lab_hooks_of_store(struct lab_hooks *hooks, struct store_options *options)
 
 void lab_hooks_close(struct lab_hooks *hooks)
 {
+    /* The page ends first: its games are none of what is closed below. */
     beside_close(hooks->page);
     timeline_live_close(hooks->timeline);
     failpoints_close(hooks->failpoints);

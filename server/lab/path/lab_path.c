@@ -251,6 +251,8 @@ static int mend_it(void)
                        choices[n].text[experiment_language(walk.look)]);
         draw_text(stdout, 2, line);
     }
+    /* A choice that breaks, or that nobody knows of, asks for another; one that failed
+     * ends it. */
     do {
         putchar('\n');
         SAY("your choice (q end)");
@@ -262,8 +264,6 @@ static int mend_it(void)
             SAY("there is no such choice\n");
         else
             answer = judge((char)key);
-    /* A choice that breaks, or that nobody knows of, asks for another; one that failed
-     * ends it. */
     } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
     return status_of(answer);
 }

@@ -48,6 +48,7 @@ enum { ARGS_MAX = 24, ARG_BYTES = 32 };
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
 {
+    /* The text is a copy: VALUE may have texts that are somebody else's. */
     struct api_reply reply = {.status = status,
                               .text = json_dumps(value, JSON_COMPACT)};
 
@@ -80,6 +81,7 @@ static json_t *locks(void)
         const char *text = dlock_textbook_text(info->name);
         char *zh = text ? chinese_lock(text) : NULL;
 
+        /* The Chinese is made from the English text with each answer: there are few. */
         texts = zh ? json_pack("{s:s, s:s}", "en", text, "zh", zh) : NULL;
         if (stage_can_play(&scene, &error))
             (void)json_array_append_new(
@@ -204,22 +206,29 @@ static bool add_member(struct args *args, const struct beginning *how,
                        const char *name, const json_t *value)
 {
     const char *text = json_string_value(value);
+    /* A flag and its number have a text each; a member that is no number leaves the
+     * second one empty. */
     char *flag = args->texts[args->n], *number = args->texts[args->n + 1];
 
     if (!expected_has_word(how->members, name))
         return fail_with(&args->error,
                          "there is no \"%.40s\" here; there is: %s", name,
                          how->members);
+    /* A type is checked here, and what it says by the command, which says it better. */
     if (strcmp(name, "fix") == 0
             ? !json_is_boolean(value)
             : !text && !(expected_has_word("buyers stock", name) &&
                          json_is_number(value)))
         return fail_with(&args->error, "\"%s\" is of a wrong type", name);
+    /* The name must be known here: a path would have the command read a file of
+     * this machine. */
     if (strcmp(name, "lock") == 0 && !dlock_strategy_find(text))
         return fail_with(&args->error, "there is no lock '%.40s'", text);
     if (text && strcmp(name, "language") == 0 && strcmp(text, "zh") != 0)
         return strcmp(text, "en") == 0 ||
                fail_with(&args->error, "\"language\" is en or zh");
+    /* The subject comes behind the flags, with a text in its place; a false "fix"
+     * is none. */
     if (strcmp(name, how->subject) == 0 || json_is_false(value) ||
         expected_has_word("text schedule", name))
         return true;
@@ -230,6 +239,8 @@ static bool add_member(struct args *args, const struct beginning *how,
         args->argv[args->n++] = text ? text : number;
     (void)snprintf(flag, ARG_BYTES, "--%s", name);
     if (json_is_number(value))
+        /* The text of a number is JSON's own: what is no whole number the
+         * command refuses. */
         number[json_dumpb(value, number, ARG_BYTES - 1, JSON_ENCODE_ANY)] = 0;
     return true;
 }
@@ -245,6 +256,7 @@ static bool read_wish(const json_t *wish, const char *path, struct args *args)
     for (; how < beginnings + BEGINNINGS_N; how++) {
         if (strcmp(how->path, path) != 0)
             continue;
+        /* A lock's text stands in for its name. */
         if (json_object_get(wish, how->subject) ||
             (text && strcmp(how->subject, "lock") == 0))
             break;
@@ -260,6 +272,7 @@ static bool read_wish(const json_t *wish, const char *path, struct args *args)
         if (!add_member(args, how, name, value))
             return false;
     }
+    /* Behind the two dashes no word is a flag, whatever a visitor wrote. */
     args->argv[args->n++] = "--";
     args->argv[args->n++] = text ? VISITORS_LOCK : text_in(wish, how->subject);
     args->argv[args->n] = text_in(wish, "schedule");
@@ -274,6 +287,8 @@ static struct api_reply tell(unsigned status, char *answer, const char *id)
     json_t *value = answer ? json_loads(answer, 0, NULL) : NULL;
     struct api_reply told;
 
+    /* A command that cannot be run complains on its standard error, which is the
+     * same line. */
     if (value && status == VISITORS_OK) {
         (void)json_object_set_new(value, "id", json_string(id));
         told = reply(200, json_incref(value));
@@ -309,15 +324,19 @@ static struct api_reply begin(const json_t *wish, const char *path)
 
     if (!read_wish(wish, path, &args))
         return refuse(422, args.error.text);
+    /* The turn is kept while it judges: two judges would halve each other's time, and
+     * call it up too soon. */
     if (judges)
         (void)pthread_mutex_lock(&turn);
     status = visitors_begin(strcmp(path, RUNS) == 0, (char *const *)args.argv,
                             text_in(wish, "text"), id, &answer);
+    /* The judge has said its one thing. */
     if (judges && status == VISITORS_OK)
         (void)visitors_end(id);
     if (judges)
         (void)pthread_mutex_unlock(&turn);
     told = tell(status, answer, id);
+    /* A judge is over: the page has nothing to end. */
     if (status == VISITORS_OK && !judges)
         memcpy(told.begun, id, sizeof(id));
     return told;
@@ -326,6 +345,7 @@ static struct api_reply begin(const json_t *wish, const char *path)
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
+    /* The id is whatever stands behind the path: find() knows no other than its own. */
     bool is_beginning = false;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
@@ -347,8 +367,10 @@ struct api_reply api_call(const char *method, const char *path,
         is_beginning |= strcmp(path, beginnings[i].path) == 0;
     if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))
         return refuse(404, "there is nothing here");
+    /* The body may be no JSON: then there is no object, and no command in it. */
     wish = json_loadb(body, n, 0, NULL);
     command = text_in(wish, "command");
+    /* A command is one line: a second one would have an answer that nobody reads. */
     if (!json_is_object(wish)) {
         done = refuse(400, "the body is no JSON object");
     } else if (!is_game) {

@@ -98,6 +98,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection,
 {
     char text[300];
 
+    /* An error here is a text of ours: no sign in it would need to be quoted. */
     (void)snprintf(text, sizeof(text), "{\"error\": \"%s\"}", error);
     return queue(connection, status, "application/json", text);
 }
@@ -116,8 +117,10 @@ static bool is_for_us(const char *host)
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     char expected[HOST_BYTES];
 
+    /* Behind --lab-public the name is whatever others call this machine by. */
     if (is_public)
         return true;
+    /* The port counts as well: another server of this machine has pages, too. */
     for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(expected, sizeof(expected), "%s:%lld", names[i],
                        (long long)port);
@@ -140,6 +143,8 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
     struct api_reply reply;
     enum MHD_Result done;
 
+    /* The name must be right before anything is answered: a page from elsewhere could
+     * else read what is here. */
     if (!is_for_us(field(connection, "Host")))
         return refuse(connection, MHD_HTTP_FORBIDDEN,
                       "this laboratory answers to localhost; --lab-public "
@@ -177,6 +182,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
 
     (void)cls;
     (void)version;
+    /* The first call has the head alone: the body comes in parts. */
     if (!request) {
         request = calloc(1, sizeof(*request));
         *context = request;
@@ -184,12 +190,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     }
     if (*size == 0)
         return answer(connection, path, method, request);
+    /* A body that is too long is taken to its end: a client that still sends reads
+     * no answer. */
     if (*size > API_BODY_BYTES_MAX - request->n) {
         request->is_too_long = true;
     } else {
         memcpy(request->body + request->n, data, *size);
         request->n += *size;
     }
+    /* *SIZE is what was left over: nothing. */
     *size = 0;
     return MHD_YES;
 }
@@ -224,6 +233,7 @@ static struct MHD_Daemon *listen_at_port(void)
     daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
         NULL, NULL, on_request, NULL, MHD_OPTION_SOCK_ADDR, &address,
+        /* A connection has a thread: so their number is bounded, and idle ones end. */
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
@@ -246,10 +256,12 @@ static int run(void)
     sigset_t ends;
     int number;
 
+    /* The mask must be there before any thread: all of them begin with it. */
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    /* A game that has ended must not end all others: writing to it fails instead. */
     (void)signal(SIGPIPE, SIG_IGN);
     if (!visitors_open(&error))
         return fail_to_run("lab serve: %s", error.text);
@@ -262,6 +274,8 @@ static int run(void)
         while (sigwait(&ends, &number) != 0)
             continue;
     }
+    /* The games end first: a request that waits for one is answered then, and MHD waits
+     * for its threads. */
     visitors_close();
     MHD_stop_daemon(daemon);
     return daemon ? 0 : 2;

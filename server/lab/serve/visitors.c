@@ -45,6 +45,7 @@ static struct folder folder; /* each game has one in it */
 
 bool visitors_open(struct fail *error)
 {
+    /* The folder must be opened before any thread: its remover is forked. */
     is_open = folder_open(&folder, FOLDER_IN_MEMORY, "lab", error);
     return is_open;
 }
@@ -66,6 +67,8 @@ static _Noreturn void become(const char *place, int line, char *const args[])
 
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    /* The line is all that a game hears and says; of other files it has the folder's
+     * socket alone, which its exec leaves open (folder.h). */
     if (chdir(place) == 0 && dup2(line, STDIN_FILENO) >= 0 &&
         dup2(line, STDOUT_FILENO) >= 0 && dup2(line, STDERR_FILENO) >= 0)
         (void)execv("/proc/self/exe", args);
@@ -79,6 +82,8 @@ static bool start(struct visitor *visitor, char *const args[])
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    /* The place has its name before the fork: the child may call nothing that takes
+     * a lock. */
     name_place(visitor, "", place);
     visitor->line = ends[0];
     visitor->pid = fork();
@@ -104,6 +109,7 @@ static void stop(struct visitor *visitor)
             continue;
     }
     visitor->pid = 0;
+    /* A game that could not be started has a folder all the same. */
     name_place(visitor, "", place);
     folder_remove(place);
 }
@@ -119,6 +125,8 @@ static bool listen_to(const struct visitor *visitor, char **answer)
     uint64_t now_ms;
     ssize_t n = text ? 1 : 0;
 
+    /* One limit is for all parts of the line: a game that says a byte now and then has
+     * no more time. */
     while (n > 0 && !end) {
         now_ms = clock_ms();
         n = now_ms < until_ms && poll(&line, 1, (int)(until_ms - now_ms)) > 0
@@ -145,6 +153,7 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
     unsigned runs = 0;
 
     *status = VISITORS_FULL;
+    /* The dice are thrown before the mutex is taken: they may block. */
     if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice))
         return NULL;
     (void)pthread_mutex_lock(&mutex);
@@ -152,7 +161,11 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
         struct visitor *each = &visitors[i];
         int64_t unused_ms = (int64_t)(now_ms - each->used_ms);
 
+        /* A run that nobody has asked for so long ends by itself, and does not count
+         * as one. */
         runs += each->id[0] && each->is_run && unused_ms <= RUN_UNUSED_MS;
+        /* The place is free, or may be had; of these it is the one that was unused for
+         * the longest time. */
         if (!each->is_busy && (!each->id[0] || unused_ms > UNUSED_MS) &&
             (!place || each->used_ms < place->used_ms))
             place = each;
@@ -161,6 +174,8 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
         *status = VISITORS_BUSY;
         place = NULL;
     }
+    /* The new id must be there before the mutex is given back: with it nobody finds the
+     * old game any more. */
     if (place) {
         (void)snprintf(id, VISITORS_ID_BYTES, "%016" PRIx64 "%016" PRIx64,
                        dice[0], dice[1]);
@@ -184,6 +199,7 @@ static struct visitor *find(const char *id)
         for (int i = 0; i < VISITORS_MAX && *id; i++)
             if (strcmp(visitors[i].id, id) == 0)
                 found = &visitors[i];
+        /* A call that waits uses the game: its place must not be taken meanwhile. */
         if (found)
             found->used_ms = clock_ms();
     } while (found && found->is_busy && pthread_cond_wait(&left, &mutex) == 0);
@@ -197,6 +213,8 @@ static struct visitor *find(const char *id)
  * its place is free then. */
 static void leave(struct visitor *visitor, bool ends)
 {
+    /* The mutex is not held: a process may take its time to end, and other calls must
+     * not wait for it. */
     if (ends)
         stop(visitor);
     (void)pthread_mutex_lock(&mutex);
@@ -224,6 +242,7 @@ unsigned visitors_begin(bool is_run, char *const args[], const char *text,
     good = mkdir(place, 0700) == 0;
     name_place(visitor, "/" VISITORS_LOCK, place);
     /* A game that cannot be played says why, and ends. */
+    /* The first answer tells a game from a run: one in place of the other is refused. */
     good = good && (!text || file_write(place, text, strlen(text))) &&
            start(visitor, args) && listen_to(visitor, answer) &&
            (is_run ? strncmp(*answer, "{\"done\": ", 9) == 0
@@ -242,6 +261,8 @@ unsigned visitors_ask(const char *id, const char *line, char **answer)
         return VISITORS_NONE;
     (void)dprintf(visitor->line, "%s\n", line);
     good = listen_to(visitor, answer);
+    /* A game that gave no answer in time must end: a late one would be taken for that
+     * of the next call. */
     leave(visitor, !good || (visitor->is_run &&
                              strncmp(*answer, "{\"done\": true", 13) == 0));
     return good ? VISITORS_OK : VISITORS_BROKEN;
@@ -260,6 +281,7 @@ void visitors_close(void)
 {
     (void)pthread_mutex_lock(&mutex);
     is_open = false;
+    /* A call keeps its game until the answer is there: so this waits for all of them. */
     for (int i = 0; i < VISITORS_MAX; i++) {
         while (visitors[i].is_busy)
             (void)pthread_cond_wait(&left, &mutex);

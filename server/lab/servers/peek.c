@@ -36,8 +36,10 @@ struct peek *peek_open(const char *url, struct fail *error)
     if (!peek)
         return NULL;
     peek->redis = redisConnectUnix(path);
+    /* A server that answers nothing must not keep its caller for ever. */
     if (peek->redis && peek->redis->err == 0 &&
         redisSetTimeout(peek->redis, most) == REDIS_OK)
+        /* The look is sent by its sum: it is taken after nearly each move. */
         reply = redisCommand(peek->redis, "SCRIPT LOAD %s", script);
     if (reply && reply->type == REDIS_REPLY_STRING) {
         (void)snprintf(peek->sha, sizeof(peek->sha), "%s", reply->str);
@@ -76,6 +78,7 @@ enum peek_answer peek_send(struct peek *peek, size_t n, const char *words[],
     redisReply *reply = redisCommandArgv(peek->redis, (int)n, words, NULL);
     enum peek_answer answer = PEEK_REPLY;
 
+    /* hiredis takes no more commands on a connection that has failed. */
     if (!reply)
         return PEEK_NONE;
     if (reply->type == REDIS_REPLY_ERROR)
@@ -97,6 +100,8 @@ bool peek_compiles(struct peek *peek, const char *lock, struct fail *error)
         const char *words[] = {"SCRIPT", "LOAD", text}, *why, *at;
         char reply[200] = "no answer";
 
+        /* A script that compiles is known to the server from here on, and
+         * changes nothing. */
         if (peek_send(peek, 3, words, reply, sizeof(reply)) == PEEK_REPLY)
             continue;
         at = strstr(reply, "user_script:");
@@ -130,6 +135,7 @@ bool peek_look(struct peek *peek, char keys[], size_t keys_size,
         reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
 
     keys[0] = listeners[0] = '\0';
+    /* One script has told both parts: nothing happens between them. */
     if (good) {
         tell(reply->element[0], keys, keys_size);
         tell(reply->element[1], listeners, listeners_size);
@@ -143,6 +149,8 @@ bool peek_listen(struct peek *peek, char port[], size_t size)
     struct sockaddr_in at;
     socklen_t len = sizeof(at);
 
+    /* A server waits for more replicas to come before it begins, unless told that
+     * none will. */
     if (!PEEK_ASK(peek, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
         !PEEK_ASK(peek, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
         return false;
@@ -155,6 +163,7 @@ bool peek_listen(struct peek *peek, char port[], size_t size)
             (void)getsockname(fd, (struct sockaddr *)&at, &len);
         if (fd >= 0)
             (void)close(fd);
+        /* A port that is free now may be taken in a moment: then another one is tried. */
         (void)snprintf(port, size, "%u", ntohs(at.sin_port));
         if (PEEK_ASK(peek, "OK", "CONFIG", "SET", "port", port))
             return true;
