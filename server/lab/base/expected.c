@@ -33,6 +33,7 @@ bool expected_has_word(const char *list, const char *word)
      * or at the end. */
     size_t len = strlen(word);
 
+    /* The next word begins behind a blank; a NULL list has none. */
     for (const char *at = list; at; at = strchr(at, ' ')) {
         at += *at == ' ';
         if (strncmp(at, word, len) == 0 && strchr(" ", at[len]))

@@ -161,6 +161,7 @@ static bool play(const struct experiment *experiment, unsigned index,
 
     run->out = options.json || all_n > 1 ? NULL : stdout;
     run->json = options.json ? json_object() : NULL;
+    /* JSON is for programs: its texts are English, and have no colours. */
     run->look = options.json ? 0 : options.look;
     run->brief = options.brief;
     run->name = experiment->entry.name;
@@ -312,6 +313,8 @@ int lab_run_main(int argc, char *argv[])
         return fail_to_run("lab run -i takes one experiment");
     if (options.by_hand)
         return play_by_hand(all[0]);
+    /* A game by hand catches its signals itself: here it is between two runs that
+     * Ctrl-C is asked for. */
     stage_options_catch_signals();
     for (unsigned i = 0; i < all_n && !stage_options_interrupted(); i++)
         run_one(all[i]);

@@ -145,6 +145,8 @@ static bool take_value(struct reader *reader, char *line)
     const struct reader_key *key = reader->keys;
     int section = reader->section;
 
+    /* A key without a value has an empty one: whoever takes it says whether that
+     * will do. */
     value += strspn(value, " \t");
     /* A key that is there twice would be taken twice, and the first one be lost. */
     for (unsigned i = 0; i < reader->had_n; i++)
@@ -273,6 +275,7 @@ const void *reader_find(struct reader_folder *folder, const char *name,
             (one->id[0] == '0' && strcmp(one->id + 1, name) == 0))
             return one;
         far = distance(name, one->name);
+        /* The first of two that are equally near stays. */
         if (far < least) {
             least = far;
             nearest = one->name;

@@ -287,6 +287,8 @@ double buyers_latency_ms(unsigned p)
             us[n++] = buyers.orders[i].answered_us - buyers.orders[i].sent_us;
     if (n > 0) {
         qsort(us, n, sizeof(*us), by_size);
+        /* The order that P percent of the others are not slower than: of 100 it is
+         * the slowest. */
         n = (n - 1) * p / 100;
         ms = (double)us[n] / 1000;
     }

@@ -125,6 +125,7 @@ static bool answer(const struct experiment_run *run, bool is_done)
 {
     json_t *all = json_pack("{s:b}", "done", is_done);
 
+    /* The run keeps its object: what it has so far is put into each answer once more. */
     (void)json_object_update(all, run->json);
     (void)json_object_update_new(all, json_pack("{s:i, s:o}", "units",
                                                 (int)watch.units, "samples",

@@ -57,6 +57,7 @@ static bool await(pid_t pid, int *status)
            (ended < 0 && errno == EINTR)) {
         if (clock_ms() > until_ms)
             (void)site_fail("wrk does not end");
+        /* wrk is killed, and waited for: it must not buy while the next run begins. */
         if (clock_ms() > until_ms || !site_goes_on()) {
             (void)kill(pid, SIGKILL);
             (void)waitpid(pid, status, 0);

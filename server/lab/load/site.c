@@ -341,6 +341,7 @@ bool site_audit(struct store_audit *audit, int64_t *stock)
 
 bool site_requests(uint64_t *n)
 {
+    /* Reads are counted, and not commands: those of a script would be among them. */
     static const char field[] = "total_reads_processed:";
     const char *words[] = {"INFO", "stats"}, *at = NULL;
     char reply[INFO_BYTES_MAX];

@@ -67,6 +67,7 @@ void phrase_put(const struct phrase *all, char text[], size_t size)
     size_t n, lines_n = 0;
     FILE *out;
 
+    /* The text is copied, because its own room is written to. */
     (void)snprintf(before, sizeof(before), "%s", text);
     for (n = strlen(before); n > 0 && before[n - 1] == '\n'; lines_n++)
         before[--n] = '\0';

@@ -37,6 +37,8 @@ static void write_word(struct command *command, const char *format, ...)
         command->column = fprintf(command->out, " \\\n   ") - 3;
     if (command->column > 0)
         command->column += fprintf(command->out, " ");
+    /* A backslash at the end of a line, and no blank: the shell joins the two parts as
+     * they were. */
     while (command->column + (int)strlen(at) > columns && strchr(at, ',')) {
         const char *cut = strchr(at, ',') + 1;
 

@@ -70,6 +70,7 @@ unsigned draw_look(void)
 {
     const char *term = getenv("TERM");
 
+    /* NO_COLOR and a dumb terminal are how people say that they want none. */
     return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && term[0] &&
                    strcmp(term, "dumb") != 0
                ? DRAW_COLOUR
@@ -191,6 +192,7 @@ size_t draw_fit(const char *text, size_t room)
 
     /* A Chinese text has no blanks: it breaks behind characters that are no ASCII.
      * Commands must not be cut apart at their signs. */
+    /* A line does not end behind a dash: the arrow of a mark stays with its words. */
     u8_possible_linebreaks(at, n, "UTF-8", breaks);
     for (size_t i = 0; i < n;) {
         ucs4_t character;

@@ -37,8 +37,8 @@ static bool is_kept_out(const struct actor *actor)
 static bool can_step(const struct actor *actor,
                      const struct page_thread *thread)
 {
-    /* The loop of an instance has moves of its own (i). An actor kept out by SQLite
-     * would wait by napping: it has no move in place of a wait in real time. */
+    /* The loop of an instance has moves of its own (i). A transaction that another
+     * actor keeps out has no move, because SQLite would wait for it by naps. */
     bool is_own = thread == stage_main_thread(actor);
 
     if ((is_own && actor->stage->scene.batched) ||

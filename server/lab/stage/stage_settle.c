@@ -203,8 +203,6 @@ uint64_t stage_keys_hash(const struct stage *stage)
 static enum stage_fault kind_of_two(const struct stage *stage)
 {
     /* Some of several servers have answered before all of them forget. */
-    /* Servers count as one here: a client that had asked the first ones before the loss
-     * has no later number of losses. */
     bool lapsed = false, lost = stage->world.nodes_n > 1 && stage->losses > 0;
 
     for (const struct actor *each = stage->actors; each < stage->end; each++) {

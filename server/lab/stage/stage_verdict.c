@@ -244,7 +244,6 @@ static bool has_refused_with_stock(const struct actor *actor)
     if (actor->lane->outcome != ORDER_SOLD_OUT || actor->saw_short)
         return false;
     /* Units of another product are no reason to have sold one of this. */
-    /* The sum over all products says too much where an order could only have one. */
     if (stage->scene.products <= 1)
         return *stage->units >= role->quantity;
     (void)store_product_list(stage->world.reader, role->product - 1, 1,
