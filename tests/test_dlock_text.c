@@ -88,6 +88,14 @@ static const struct {
     {SCRIPT("--[=[\n    ' ]=] while true do end --'"), ":5: '--[': a comm"},
     {SCRIPT("redis.call('get', KEYS[1] and 'x')"), ":5: 'get': a script"},
     {SCRIPT("KEYS[1] = 'x'"), ":5: 'KEYS': a key stands in a call"},
+    /* Searches and repetitions, by each way to a function; and lists in lists. */
+    {SCRIPT("return (ARGV[1]):find('.-.-b')"), ":5: 'find': a script calls"},
+    {SCRIPT("return string.format 'x'"), ":5: 'format': a script calls"},
+    {SCRIPT("return ARGV[1]['rep'](ARGV[1], 9)"), ":5: '(': a script calls"},
+    {SCRIPT("local tonumber = ARGV[1].rep"), ":5: 'tonumber': a script"},
+    {SCRIPT("local a = {1, 1}"), ":5: '{': a list stands behind return"},
+    {SCRIPT("ARGV[1] = ARGV"), ":5: '=': a script sets one variable"},
+    {SCRIPT("local a ARGV.map, a = ARGV, 1"), ":5: '=': a script sets one"},
 };
 
 LOCK_TEST(test_faults_have_line_and_word)

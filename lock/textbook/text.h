@@ -44,14 +44,14 @@
  *     GET PTTL TTL TYPE EXISTS HGET HEXISTS HLEN SISMEMBER SCARD LINDEX LLEN ZRANGE ZSCORE
  *     ZCARD SET SETNX GETDEL GETSET DEL UNLINK PEXPIRE EXPIRE PERSIST INCR DECR INCRBY
  *     HSET HSETNX HINCRBY HDEL SADD SREM LPUSH RPUSH LPOP RPOP LREM ZADD ZREM EVAL
- * EVAL runs the Lua that is
- * indented further than itself: KEYS[1] is $name, more keys may follow, then ARGV. It may
- * neither loop nor join texts nor call by another key; the right to all of its calls is
- * asked for before it writes. A script must compile. An error of the server is no reply
- * that a text can name: to the stage it is the fault error-reply, also of a command that
- * arrives late. A reply that the text does not name, although it has come, is the fault
- * unnamed-reply: the command may have had its effect, so its caller goes on as if the
- * reply were lost.
+ * EVAL runs the Lua that is indented further than itself: KEYS[1] is $name, more keys may
+ * follow, then ARGV. It may neither loop nor join texts nor call by another key, nor any
+ * function but redis.call and tonumber; a list stands behind its return only. The right to
+ * all of its calls is asked for before it writes. A script must compile. An error of the
+ * server is no reply that a text can name: to the stage it is the fault error-reply, also of
+ * a command that arrives late. A reply that the text does not name, although it has come, is
+ * the fault unnamed-reply: the command may have had its effect, so its caller goes on as if
+ * the reply were lost.
  *
  * No command whose reply was lost is sent again: to SETNX, its own success looks like
  * somebody else's.

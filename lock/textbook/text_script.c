@@ -111,24 +111,94 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
     return *at == ',' || *at == ')' ? at : NULL; /* the key, and no more */
 }
 
-/* A word of Lua by which a script could go on for ever, or get around what is looked at
- * here. */
-static bool is_forbidden(const char *word)
-{
-    static const char *const words[] = {
-        "while",        "repeat",       "for",     "goto",     "function",
-        "load",         "loadstring",   "dofile",  "loadfile", "require",
-        "pcall",        "xpcall",       "_G",      "getfenv",  "setfenv",
-        "setmetatable", "getmetatable", "rawget",  "rawset",   "coroutine",
-        "string",       "rep",          "gsub",    "table",    "cjson",
-        "cmsgpack",     "struct",       "debug",   "loadlib",  "os",
-        "server",       "bit",          "package", "unpack",   "next",
-        "pairs",        "ipairs",       "select",  "newproxy", "error"};
+/* What the last two tokens were: a sign by its first byte, others as below. */
+enum { VALUE = 'v', KEYWORD = 'k', RETURN = 'r' };
+struct tokens {
+    char last, before;
+};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(words[i], word) == 0)
-            return true;
-    return false;
+static void note(struct tokens *tokens, char token)
+{
+    tokens->before = tokens->last;
+    tokens->last = token;
+}
+
+/* What WORD is as a token; '\0': it is forbidden, because a script must end. */
+static char token_of(const char *word)
+{
+    static const struct {
+        const char *words;
+        char token;
+    } kinds[] = {
+        {" while repeat for goto function ", '\0'},
+        {" return ", RETURN},
+        {" and or not if elseif then else local ", KEYWORD},
+    };
+    char wanted[DLOCK_TEXT_WORD_BYTES + 2];
+
+    (void)snprintf(wanted, sizeof(wanted), " %s ", word);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strstr(kinds[i].words, wanted) != NULL)
+            return kinds[i].token;
+    return VALUE;
+}
+
+/* Why the sign at AT may not stand behind these tokens; NULL: it may. Calls are looked at and
+ * not names, because Lua gives the same function as a.rep, a:rep and a['rep']. */
+static const char *misplaced(const char *at, const struct tokens *tokens)
+{
+    bool is_set = *at == '=' && at[1] != '=';
+
+    if (strchr("('\"", *at) != NULL && strchr("v'\")]}", tokens->last) != NULL)
+        return "a script calls redis.call and tonumber only: others can take "
+               "hours, or gigabytes";
+    /* Lists that share their parts double in the reply with every line. */
+    if (*at == '{' && tokens->last != RETURN)
+        return "a list stands behind return only: a list of lists could be "
+               "gigabytes";
+    if (is_set && (tokens->last == ']' || strchr(".,", tokens->before)))
+        return "a script sets one variable at a time, and no part of a list: "
+               "it could be the list itself";
+    return NULL;
+}
+
+/* Takes a sign, a quoted text, a comment or a blank, and returns the place behind it; NULL:
+ * it may not stand there. */
+static const char *take_sign(const char *at, struct tokens *tokens,
+                             char word[DLOCK_TEXT_WORD_BYTES], const char **why)
+{
+    static const struct {
+        const char *sign, *word, *why;
+    } signs[] = {
+        {"--[[", "--[", "a comment ends with its line"},
+        {"--[=", "--[", "a comment ends with its line"},
+        {"[[", "[[", "texts stand between simple quotes"},
+        {"[=", "[=", "texts stand between simple quotes"},
+        {"..", "..", "a script joins no texts: a few lines would be gigabytes"},
+    };
+    const char *end = skip_quoted(at);
+
+    /* The signs are looked for first, because "--[[" begins like a comment of one line. */
+    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+        if (strncmp(at, signs[i].sign, strlen(signs[i].sign)) == 0) {
+            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "%s", signs[i].word);
+            *why = signs[i].why;
+            return NULL;
+        }
+    *why = misplaced(at, tokens);
+    if (*why != NULL) {
+        /* WORD has the last word still: the function, if it was called by its name. */
+        if (tokens->last != VALUE || strchr("('\"", *at) == NULL)
+            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "%c", *at);
+        return NULL;
+    }
+    if (isspace((unsigned char)*at) || (*at == '-' && end != at))
+        return end + (end == at);
+    note(tokens, *at);
+    if (end != at)
+        return end;
+    /* "==" and its like are one sign. */
+    return at + (strchr("=~<>", *at) != NULL && at[1] == '=' ? 2 : 1);
 }
 
 /* Adds WORDS and END to a list, if there is room for them. */
@@ -147,52 +217,47 @@ const char *dlock_text_script_fault(const char *lua,
                                     char word[DLOCK_TEXT_WORD_BYTES],
                                     const char **why)
 {
-    static const struct {
-        const char *sign, *word, *why;
-    } signs[] = {
-        {"--[[", "--[", "a comment ends with its line"},
-        {"--[=", "--[", "a comment ends with its line"},
-        {"[[", "[[", "texts stand between simple quotes"},
-        {"[=", "[=", "texts stand between simple quotes"},
-        {"..", "..", "a script joins no texts: a few lines would be gigabytes"},
-    };
+    struct tokens tokens = {KEYWORD, KEYWORD};
 
     for (const char *at = lua; *at != '\0';) {
         const char *begin = at;
+        char token;
 
-        for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-            if (strncmp(at, signs[i].sign, strlen(signs[i].sign)) == 0) {
-                (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "%s",
-                               signs[i].word);
-                *why = signs[i].why;
+        if (!is_word_char(*at)) {
+            at = take_sign(at, &tokens, word, why);
+            if (at == NULL)
                 return begin;
-            }
-        /* The signs were looked for first, because "--[[" begins like a comment of one
-         * line. */
-        at = skip_quoted(at);
-        if (at != begin || !is_word_char(*at)) {
-            at += at == begin;
             continue;
         }
         at = take_word(at, word);
-        if (is_forbidden(word)) {
+        token = token_of(word);
+        if (token == '\0') {
             *why = "a script of a lock's text can neither loop nor define: it "
-                   "has if, local, return and redis.call";
+                   "has if, local, return, redis.call and tonumber";
             return begin;
+        }
+        /* tonumber that is not called here could be set to another function. */
+        if (strcmp(word, "tonumber") == 0) {
+            *why = "a script calls by tonumber(...)";
+            at = skip_blanks(at);
+            if (*at++ != '(')
+                return begin;
+            token = '(';
         }
         /* KEYS outside of a call could be given another key. */
         if (strcmp(word, "KEYS") == 0) {
             *why = "a key stands in a call, behind the verb";
             return begin;
         }
-        if (strcmp(word, "redis") != 0)
-            continue;
-        at = take_call(at, word, why);
-        if (at == NULL)
-            return begin;
-        /* The verbs are kept, because the right to each is asked for before the script
-         * writes. */
-        add_words(calls, word, " ");
+        if (strcmp(word, "redis") == 0) {
+            at = take_call(at, word, why);
+            if (at == NULL)
+                return begin;
+            /* The verbs are kept, because the right to each is asked for before the script
+             * writes. */
+            add_words(calls, word, " ");
+        }
+        note(&tokens, token);
     }
     return NULL;
 }
