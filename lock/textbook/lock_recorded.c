@@ -151,7 +151,10 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
         return status;
     key = in_redis(DLOCK_TEXT_RENEW, attempt);
     /* The row is in force: that Redis has forgotten the key does not let anybody in. */
-    return key == DLOCK_LOST ? DLOCK_OK : key;
+    if (key == DLOCK_LOST)
+        return DLOCK_OK;
+    /* The row has its new end already, which may be the earlier one. */
+    return key == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : key;
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,

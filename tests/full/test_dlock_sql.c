@@ -310,6 +310,11 @@ static const struct lock_story stories[] = {
     {"no record, no lock", "recorded",
      "fail insert before 1; a takes -> unreachable; free; a takes; "
      "fail eval-release after 1; a gives -> unknown; a gives"},
+    {"the row has its new end, and the key has not: the earlier one counts",
+     "recorded",
+     "a takes 20000; fail eval-renew before always; "
+     "a extends 5000 -> unknown; a has left=1..5000; "
+     "fail eval-renew before 0; a gives"},
     {"none can be forced, and says so: nothing happens to the holder", ALL,
      "a takes; b sees held=1 holds=1; b forces -> misuse; a gives"},
 };
