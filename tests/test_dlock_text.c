@@ -41,6 +41,9 @@ static const struct {
     {"take\n  -> OK taken\n", ":2: '->': a command stands before it"},
     {"take\n  SET $name 1 ->\n", ":2: 'set': nothing stands behind"},
     {"take\n  SET $name 1 -> OK\n", ":2: 'OK': a reply and what it means"},
+    {"take\n  GET $name -> 1 busy, 2 busy, 3 busy, 4 busy, 5 busy, 6 busy, 7 "
+     "busy\n",
+     ":2: 'get': too many replies"},
     {"take\n  SET $name 1 -> OK done\n", ":2: 'done': take ends with"},
     {TAKE "release\n  DEL $name -> 1 taken\n", ":4: 'taken': only take"},
     {"take\n  SET $name 1 -> $lease taken\n", ":2: '$lease': the reply is"},
@@ -181,7 +184,8 @@ LOCK_TEST(test_it_is_played)
     assert_ok(
         open_text("take\n"
                   "  SET $name $owner NX PX $lease -> nil incr, else taken\n"
-                  "  GET $name -> else busy\n"
+                  "  GET $name -> 1 busy, 2 busy, 3 busy, 4 busy, 5 busy, "
+                  "else busy\n"
                   "  INCR $name:refused -> else busy\n"
                   "release\n"
                   "  GET $name -> $owner next, else lost\n"

@@ -123,13 +123,13 @@ static bool read_answers(struct reader *reader, char *answers,
     for (char *one = strtok_r(answers, ",", &rest); one != NULL;
          one = strtok_r(NULL, ",", &rest)) {
         struct dlock_text_answer *answer =
-            &command->answers[command->answers_n++];
+            &command->answers[command->answers_n];
         char *reply = strtok_r(one, " \t", &blanks);
         char *outcome = strtok_r(NULL, " \t", &blanks);
         char *more = strtok_r(NULL, " \t", &blanks);
 
-        if (command->answers_n == DLOCK_TEXT_ANSWERS_MAX)
-            return fail(reader, one, "too many replies");
+        if (command->answers_n++ == DLOCK_TEXT_ANSWERS_MAX)
+            return fail(reader, command->step, "too many replies");
         if (outcome == NULL || more != NULL)
             return fail(reader, reply == NULL ? "" : reply,
                         "a reply and what it means are two words, as in "
