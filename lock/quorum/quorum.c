@@ -51,6 +51,8 @@ static enum dlock_status parse_urls(const struct dlock *client,
 
     for (;;) {
         struct dlock_wire_config *node = &nodes->configs[nodes->n];
+        const char *lacks;
+
         if (nodes->n == DLOCK_NODES_MAX)
             return dlock_error_set(DLOCK_MISUSE,
                                    "more than %d servers in the url",
@@ -59,9 +61,11 @@ static enum dlock_status parse_urls(const struct dlock *client,
         node->node = (unsigned)nodes->n++;
         /* A url of several is taken apart one by one: the rest begins behind the comma. */
         url = dlock_url_parse(url, &node->address);
-        if (url == NULL)
+        lacks =
+            url == NULL ? dlock_url_forms : dlock_address_lacks(&node->address);
+        if (lacks != NULL)
             return dlock_error_set(DLOCK_MISUSE, "url %zu of them: %s",
-                                   nodes->n, dlock_url_forms);
+                                   nodes->n, lacks);
         if (node->address.cluster)
             return dlock_error_set(DLOCK_MISUSE,
                                    "url %zu of them is a cluster: this lock "

@@ -29,14 +29,17 @@
 static enum dlock_status parse(const char *url, struct dlock_address *address)
 {
     const char *comma = url == NULL ? NULL : strstr(url, ",mysql:");
+    const char *lacks;
 
     /* The first url must end at this comma: one with a comma of its own, such as a list,
      * is refused. */
-    return comma != NULL && dlock_url_parse(url, address) == comma
-               ? DLOCK_OK
-               : dlock_error_set(DLOCK_MISUSE,
-                                 "recorded takes two urls: unix:PATH or "
-                                 "redis://HOST:PORT, a comma, and mysql:...");
+    if (comma == NULL || dlock_url_parse(url, address) != comma)
+        return dlock_error_set(DLOCK_MISUSE,
+                               "recorded takes two urls: unix:PATH or "
+                               "redis://HOST:PORT, a comma, and mysql:...");
+    lacks = dlock_address_lacks(address);
+    return lacks == NULL ? DLOCK_OK
+                         : dlock_error_set(DLOCK_MISUSE, "the url: %s", lacks);
 }
 
 /* parse() has seen the comma. */

@@ -158,6 +158,8 @@ for my $set ((map { [$_] } @more), \@more) {
 }
 works("$cc -static -o $DEST/more -DWITH_QUORUM $table \$(pkg-config --static --cflags --libs dlock-quorum)", 'the example of a static program links');
 is works("$DEST/more", 'runs'), "$CORE multi redlock fenced\n", 'and has its locks';
+(undef, @says) = split /\n/, works("$DEST/more unix:/a,rediss://127.0.0.1:6379 multi redlock", 'runs');
+is_deeply [grep { !/^open: url 2 of them: no TLS in this program/ } @says], [], 'none of which takes a url of TLS, which it lacks';
 
 # A child of fork() is known for one in both halves of a program.
 my $other = Stockade::Redis->start;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "lock/backends.h" /* made by the Makefile */
 #include "tests/support/deaf_server.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
@@ -232,6 +233,8 @@ UNIT_TEST(test_urls)
         {"recorded", "unix:/x", DLOCK_MISUSE},
         {"recorded", "zk:h:1,mysql:unix:/x", DLOCK_MISUSE},
         {"recorded", "unix:/x,mysql:unix:", DLOCK_MISUSE},
+        {"recorded", "rediss://h:1,mysql:unix:/x",
+         DLOCK_WITH_TLS ? DLOCK_OK : DLOCK_MISUSE},
         {"recorded", "redis://h:1,mysql:unix:/x", DLOCK_OK},
     };
 
