@@ -2,12 +2,10 @@
  * A Redis Cluster of three real primaries: locks of many names are on all of them, a
  * node goes and comes back, and what is no cluster is told so. And a slot moves from one
  * to another: under a lock that is held, under those that wait for it, and under values.
- * Failovers are in full/test_dlock_cluster_failover.c; that each lock keeps its
- * contract, in full/cluster-locks.t.
+ * Failovers are in full/test_dlock_cluster_failover.c; maps that no real node tells, in
+ * test_dlock_cluster_map.c; that each lock keeps its contract, in full/cluster-locks.t.
  */
 #include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
 
 #include "lock/core/clock.h"
 #include "lock/dlock_inspect.h"
@@ -15,7 +13,6 @@
 #include "lock/redis/cluster.h"
 #include "server/base/values.h"
 #include "tests/support/async_note.h"
-#include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/unit_test.h"
@@ -29,7 +26,6 @@ enum {
     MOVE_MS = 2500,
     NAMES_N = 40,
     VALUES_N = 200,
-    CLIENTS_MAX = 8,
 };
 
 static struct redis_cluster *cluster;
@@ -254,144 +250,6 @@ TEST(a_node_goes_and_comes_back)
     assert_ok(dlock_release(party.session, &note.grant, NULL));
     /* All nodes are known again, because all have to be asked. */
     assert_ok(dlock_inspect_waiters(party.session, "k", NULL, 0, &n, NULL));
-}
-
-/* A node that has the slots no more and does not say MOVED: a server of a hosted
- * cluster, whose answers no real server of ours can be brought to. */
-struct demoted {
-    int fd;
-    unsigned port;
-    atomic_uint primary; /* port: has all slots, by CLUSTER SLOTS */
-    const char *_Atomic says;
-};
-
-static bool demoted_answers(struct demoted *node, int fd)
-{
-    char heard[4096], reply[400];
-    ssize_t got = recv(fd, heard, sizeof(heard) - 1, 0);
-
-    if (got <= 0)
-        return false;
-    heard[got] = '\0';
-    (void)snprintf(reply, sizeof(reply), "%s", atomic_load(&node->says));
-    if (strstr(heard, "SLOTS") != NULL)
-        (void)snprintf(reply, sizeof(reply),
-                       "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n"
-                       "$9\r\n127.0.0.1\r\n:%u\r\n",
-                       atomic_load(&node->primary));
-    return send(fd, reply, strlen(reply), MSG_NOSIGNAL) > 0;
-}
-
-static void *demoted_run(void *arg)
-{
-    struct demoted *node = arg;
-    struct pollfd fds[1 + CLIENTS_MAX] = {{.fd = node->fd, .events = POLLIN}};
-
-    for (size_t i = 1; i < COUNT_OF(fds); i++)
-        fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-    while (poll(fds, COUNT_OF(fds), -1) > 0 &&
-           (fds[0].revents & POLLHUP) == 0) {
-        bool comes = (fds[0].revents & POLLIN) != 0;
-
-        for (size_t i = 1; i < COUNT_OF(fds); i++)
-            if (fds[i].fd < 0 && comes) {
-                fds[i].fd = accept(node->fd, NULL, NULL);
-                comes = false;
-            } else if (fds[i].fd >= 0 && fds[i].revents != 0 &&
-                       !demoted_answers(node, fds[i].fd)) {
-                (void)close(fds[i].fd);
-                fds[i].fd = -1;
-            }
-    }
-    for (size_t i = 1; i < COUNT_OF(fds); i++)
-        if (fds[i].fd >= 0)
-            (void)close(fds[i].fd);
-    return NULL;
-}
-
-/* One command alone, or a batch of one, as the watchdog sends its renewals. */
-static enum dlock_status send_get(struct dlock_wire *wire, bool in_batch)
-{
-    struct dlock_command command;
-    struct dlock_exchange each = {.command = &command};
-
-    dlock_command_init(&command, "get", "k", NULL);
-    dlock_command_arg(&command, "GET");
-    dlock_command_arg(&command, "k");
-    if (!in_batch)
-        return dlock_call(wire, &command, UINT64_MAX, &each.reply);
-    dlock_call_batch(wire, &each, 1, UINT64_MAX);
-    return each.status;
-}
-
-/* The node fails as SAYS; then its successor is to be found. */
-static void finds_the_successor(struct demoted *node, unsigned successor,
-                                const char *says, bool in_batch)
-{
-    struct dlock_wire_config config = {.connect_timeout_ms = PROMPT_MS,
-                                       .command_timeout_ms = PROMPT_MS,
-                                       .clock = dlock_clock_default()};
-    struct dlock_wire *wire = dlock_wire_open(&config, "me");
-    uint64_t began_ms = lock_rig_now_ms();
-
-    assert_non_null(dlock_url_parse(
-        text_of("cluster://127.0.0.1:%u", node->port), &config.address));
-    atomic_store(&node->primary, node->port);
-    atomic_store(&node->says, ":1\r\n");
-    assert_ok(send_get(wire, in_batch));
-    atomic_store(&node->says, says);
-    assert_int_equal(send_get(wire, in_batch), DLOCK_UNREACHABLE);
-    atomic_store(&node->primary, successor);
-    while (send_get(wire, in_batch) != DLOCK_OK)
-        if (lock_rig_now_ms() - began_ms > PROMPT_MS)
-            fail_msg("%s it goes on asking who says %s",
-                     in_batch ? "in a batch" : "alone", says);
-    dlock_wire_close(wire);
-}
-
-/* MOVED, to a host with a name as long as names may be. */
-static void moves_far(struct demoted *node, int successor)
-{
-    struct dlock_wire_config config = {.connect_timeout_ms = PROMPT_MS,
-                                       .command_timeout_ms = PROMPT_MS,
-                                       .clock = dlock_clock_default()};
-    struct dlock_wire *wire = dlock_wire_open(&config, "me");
-
-    assert_non_null(dlock_url_parse(
-        text_of("cluster://127.0.0.1:%u", node->port), &config.address));
-    atomic_store(&node->primary, node->port);
-    atomic_store(&node->says,
-                 text_of("-MOVED 16383 %0244o.0.0.1:%d\r\n", 127, successor));
-    assert_ok(send_get(wire, false));
-    dlock_wire_close(wire);
-}
-
-TEST(who_had_it_refuses)
-{
-    static const char *const says[] = {
-        "-READONLY You can't write against a read only replica.\r\n",
-        "-CLUSTERDOWN The cluster is down\r\n",
-        "-LOADING Redis is loading the dataset in memory\r\n",
-        "-MASTERDOWN Link with MASTER is down\r\n",
-        "-ERR Error running script: @user_script: 9: -READONLY no \r\n",
-    };
-    unsigned owner = redis_cluster_owner(cluster, "k");
-    struct demoted node = {.fd = -1};
-    struct sockaddr_in at;
-    pthread_t thread;
-
-    node.fd = deaf_server_bind(&at, CLIENTS_MAX);
-    node.port = ntohs(at.sin_port);
-    assert_int_equal(pthread_create(&thread, NULL, demoted_run, &node), 0);
-    moves_far(&node, redis_server_port(cluster->nodes[owner]));
-    for (size_t i = 0; i < COUNT_OF(says); i++)
-        for (int in_batch = 0; in_batch < 2; in_batch++)
-            finds_the_successor(
-                &node, (unsigned)redis_server_port(cluster->nodes[owner]),
-                says[i], in_batch);
-    assert_int_equal(shutdown(node.fd, SHUT_RDWR), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    (void)close(node.fd);
 }
 
 /* Moves --------------------------------------------------------------------- */

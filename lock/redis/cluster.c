@@ -40,7 +40,7 @@ enum {
 
 struct node {
     unsigned index;
-    bool is_known; /* a node of the cluster, when that was asked last */
+    unsigned map; /* the last one that names it */
     bool is_primary;
     uint64_t rest_until_ms; /* real time; it is let alone, for `why` */
     struct dlock_error why;
@@ -56,6 +56,7 @@ struct dlock_cluster {
     struct dlock_error why; /* the last time, if that failed */
     unsigned turn;          /* who is asked first */
     bool in_batch;          /* a node that is silent is let alone */
+    unsigned map;           /* its number */
     uint8_t slots[DLOCK_SLOTS_N]; /* of nodes, or NO_NODE */
     size_t nodes_n;
     struct node *nodes[NODES_MAX];
@@ -65,8 +66,9 @@ struct dlock_cluster {
 static void forget_slots(struct dlock_cluster *cluster)
 {
     memset(cluster->slots, NO_NODE, sizeof(cluster->slots));
+    cluster->map++;
     for (size_t i = 0; i < cluster->nodes_n; i++)
-        cluster->nodes[i]->is_known = cluster->nodes[i]->is_primary = false;
+        cluster->nodes[i]->is_primary = false;
 }
 
 struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire)
@@ -101,8 +103,9 @@ void dlock_cluster_close(struct dlock_cluster *cluster)
     free(cluster);
 }
 
-/* The node at HOST, PORT, made if need be. The place of one that has left the cluster may
- * be had again. NULL: no memory, or too many. */
+/* The node at HOST, PORT, made if need be. A node loses its place when two maps have not named
+ * it: this map may be only half read, and the caller may still have a node of the last one.
+ * NULL: no memory, or too many. */
 static struct node *node_at(struct dlock_cluster *cluster, const char *host,
                             const char *port)
 {
@@ -112,14 +115,14 @@ static struct node *node_at(struct dlock_cluster *cluster, const char *host,
     for (size_t i = 0; i < cluster->nodes_n; i++) {
         at = &cluster->nodes[i]->config.address;
         if (strcmp(at->host, host) == 0 && strcmp(at->port, port) == 0) {
-            cluster->nodes[i]->is_known = true;
+            cluster->nodes[i]->map = cluster->map;
             return cluster->nodes[i];
         }
-        if (node == NULL && !cluster->nodes[i]->is_known)
+        if (node == NULL && cluster->nodes[i]->map + 1 < cluster->map)
             node = cluster->nodes[i];
     }
-    if (node == NULL && cluster->nodes_n < NODES_MAX) {
-        node = calloc(1, sizeof(*node));
+    if (node == NULL) {
+        node = cluster->nodes_n < NODES_MAX ? calloc(1, sizeof(*node)) : NULL;
         if (node != NULL)
             node->wire = dlock_wire_open(&node->config, cluster->owner);
         if (node == NULL || node->wire == NULL) {
@@ -129,16 +132,13 @@ static struct node *node_at(struct dlock_cluster *cluster, const char *host,
         node->index = (unsigned)cluster->nodes_n;
         cluster->nodes[cluster->nodes_n++] = node;
     }
-    if (node == NULL)
-        return NULL;
-    /* The place may have been another node's, whose connection must not answer for this
-     * one. */
+    /* A connection to the last node of the place must not answer for this one. */
     dlock_wire_drop(node->wire);
     node->config = *cluster->config;
     /* The map says who is the primary, and not the last connection made. */
     node->config.primary = NULL;
     node->rest_until_ms = 0;
-    node->is_known = true;
+    node->map = cluster->map;
     at = &node->config.address;
     at->cluster = false;
     (void)snprintf(at->host, sizeof(at->host), "%s", host);
@@ -241,7 +241,7 @@ static bool place_of(const struct dlock_cluster *cluster, unsigned number,
             return true;
     }
     for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (cluster->nodes[i]->is_known && number-- == 0) {
+        if (cluster->nodes[i]->map == cluster->map && number-- == 0) {
             *at = cluster->nodes[i]->config.address;
             return true;
         }
@@ -455,7 +455,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
         enum dlock_status status;
 
         /* Subscribers may be at replicas as well. */
-        if (!node->is_known || !(node->is_primary || adds))
+        if (node->map != cluster->map || !(node->is_primary || adds))
             continue;
         status = talk(cluster, node, command, false, until_ms, &one);
         cluster->is_stale |= status != DLOCK_OK;
