@@ -98,6 +98,9 @@ static const struct lock_story stories[] = {
     {"of a lease that the server says is lost nothing remains", "redisson",
      "a takes; b forces; a extends 20000 -> lost; a has left=0; "
      "c takes 20000; b forces; c extends 20000 -> lost; c has left=0"},
+    {"and its holder is told that the server had lost it", "redisson reentrant",
+     "a takes; DEL k; a extends 20000 -> lost; a has left=0; lost 1 gone; "
+     "a has left=0; a gives -> lost"},
     {"nor of one that was found lost, though the server has it still", "fenced",
      "watchdog lease; a takes; PEXPIRE k 60000 -> 1; "
      "fail eval-renew before always; lost 1 unreachable; "

@@ -536,7 +536,7 @@ void dlock_held_given(struct dlock_session *session, uint64_t attempt,
  * must not overwrite the new end. A shorter lease may need the next one sooner than
  * was planned; one that is over is not renewed, but told. */
 void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
-                      uint64_t deadline_ms, bool uncertain)
+                      uint64_t deadline_ms, enum dlock_status status)
 {
     struct dlock_watchdog *watchdog = session->client->watchdog;
     struct dlock_hold *hold = find(session, attempt);
@@ -545,13 +545,15 @@ void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
     if (hold != NULL)
         await_pass(watchdog, hold);
     if (hold != NULL && hold->state == LIVE &&
-        (!uncertain || deadline_ms < hold->deadline_ms)) {
+        (status == DLOCK_OK || deadline_ms < hold->deadline_ms)) {
         uint64_t now = dlock_clock_now(session->client->clock);
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / RENEWALS_PER_LEASE;
         uint64_t due_ms = hold->due.at;
 
-        hold->deadline_ms = deadline_ms;
+        /* The end of a lost lease stays, because why_gone() tells by it. */
+        if (status != DLOCK_LOST)
+            hold->deadline_ms = deadline_ms;
         if (left == 0)
             hold->state = UNTOLD;
         if (due_ms > now + third)

@@ -56,10 +56,11 @@ bool dlock_held_give(struct dlock_session *session,
 void dlock_held_given(struct dlock_session *session, uint64_t attempt,
                       enum dlock_status status);
 
-/* The lease of what ATTEMPT won was set by hand to end at DEADLINE_MS; UNCERTAIN: or was
- * not, and the earlier end counts. Waits for a renewal that is under way. */
+/* The lease of what ATTEMPT won was set by hand to end at DEADLINE_MS. DLOCK_UNKNOWN: or was
+ * not, and the earlier end counts; DLOCK_LOST: it was found to be over. Waits for a renewal
+ * that is under way. */
 void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
-                      uint64_t deadline_ms, bool uncertain);
+                      uint64_t deadline_ms, enum dlock_status status);
 
 /* The end of GRANT's lease, as renewed; 0 = it is over. From any thread. */
 uint64_t dlock_held_deadline(const struct dlock_session *session,

@@ -294,7 +294,7 @@ static enum dlock_status extend(struct dlock_session *session,
     if (status == DLOCK_OK || uncertain) {
         /* The watchdog's hold comes first, then the caller's copy: dlock_remaining_ms()
          * reads the first one if the watchdog renews it. */
-        dlock_held_reset(session, grant->attempt, end_ms, uncertain);
+        dlock_held_reset(session, grant->attempt, end_ms, status);
         if (!uncertain || end_ms < grant->deadline_ms)
             grant->deadline_ms = end_ms;
     }
