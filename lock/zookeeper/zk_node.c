@@ -157,11 +157,10 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
     /* The session is noted before the answer is looked at, because a create without an
      * answer is looked for in it. */
     made->session = reply.session;
-    /* A create without an answer has worked if its node is found. Else the node stays in
-     * doubt, and the keeper looks for it again. */
-    if (status == DLOCK_UNKNOWN && look_for(attempt, made) == DLOCK_OK &&
-        made->found) {
-        status = DLOCK_OK;
+    /* A create without an answer has worked if its node is found. A node that cannot be
+     * looked for stays in doubt, and the keeper looks for it again. */
+    if (status == DLOCK_UNKNOWN && look_for(attempt, made) == DLOCK_OK) {
+        status = made->found ? DLOCK_OK : DLOCK_UNREACHABLE;
     } else if (status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE) {
         made->found = true;
         made->zxid = reply.zxid;

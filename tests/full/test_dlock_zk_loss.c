@@ -152,6 +152,12 @@ static const struct lock_story stories[] = {
      "watchdog 60000; b takes; b gives; fail create after 1; shut sync before; "
      "& a takes -> unknown|unreachable; gate; server kill; open; join; "
      "server restart; told b takes name=up; b takes wait=56000"},
+    {"the server dies before a create, and comes back: it is known not to be",
+     BOTH,
+     "watchdog 60000; commands 50000; a takes; a gives; forget; server pause; "
+     "shut sync before; & a takes -> unreachable; until steps create 1; "
+     "sleep 100; server kill; gate; server restart; open; join; "
+     "a takes wait=56000; a gives"},
     /* A late delete of an old node must not hit the same session's new one, which for zk
      * has the same path. So while the old one is about, there is no new one. */
     {"a late delete hits no other node", BOTH,
