@@ -211,6 +211,7 @@ TEST(test_who_is_not_trusted)
     assert_int_equal(try_by(text_of("redis://127.0.0.1:%d", tls.port), &error),
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "wants TLS"));
+    fails_by(text_of("redis://me:secret@127.0.0.1:%d", tls.port), "wants TLS");
     lock_rig_tell("CONFIG SET port 0");
 }
 

@@ -105,6 +105,45 @@ static enum dlock_status connect_to(const struct dlock_address *address,
                            address->host, address->port, strerror(failure));
 }
 
+/* A server that wants TLS -------------------------------------------------- */
+
+enum { SNIFF_MS = 250, ALERT = 0x15, HANDSHAKE = 0x16 };
+
+/* A ClientHello (RFC 5246): TLS 1.2, 32 bytes that need not be random, no session, one
+ * cipher, no compression. */
+static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
+                            "01234567890123456789012345678901"
+                            "\x00\x00\x02\x00\x2f\x01\x00";
+
+/* On a new connection the server is sent the beginning of a handshake. A server that knows
+ * TLS says something of TLS to that, if only an alert; one without takes it for half a
+ * command. */
+bool dlock_dial_wants_tls(const struct dlock_address *address,
+                          uint64_t until_ms)
+{
+    struct dlock_address plain = *address;
+    struct dlock_error kept;
+    struct dlock_link link;
+    char first = 0;
+
+    if (plain.tls || plain.local || plain.primary[0] != '\0')
+        return false;
+    until_ms = dlock_clock_real_until(SNIFF_MS, until_ms);
+    /* The login is left out, because a server that wants TLS would hang up at it, before it
+     * sees the hello. Without a login log_in() sends nothing, and does not come back
+     * here. */
+    plain.user[0] = plain.password[0] = '\0';
+    plain.database = 0;
+    kept = dlock_error_take();
+    /* A connection that was not made leaves a link that may be closed all the same. */
+    if (dlock_dial(&plain, until_ms, &link) == DLOCK_OK &&
+        dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
+        (void)dlock_net_receive(link, 0, &first, 1, until_ms);
+    dlock_error_put(&kept);
+    dlock_net_close(&link);
+    return first == ALERT || first == HANDSHAKE;
+}
+
 /* The login ------------------------------------------------------------------ */
 
 /* Without a user, AUTH takes one word: so does a server before 6. */
@@ -160,6 +199,7 @@ static enum dlock_status log_in(const struct dlock_address *address,
     struct dlock_words commands[COMMANDS_MAX];
     redisReply *replies[COMMANDS_MAX];
     enum dlock_status status;
+    bool hung_up;
     char number[16];
     size_t n = 0;
 
@@ -174,12 +214,16 @@ static enum dlock_status log_in(const struct dlock_address *address,
         return DLOCK_OK;
     status =
         dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms, replies);
-    /* A server that wants a client's certificate hangs up after the handshake. The text
-     * is the kernel's. */
-    if (status != DLOCK_OK && link.tls != NULL &&
-        strcmp(dlock_error_text(), strerror(ETIMEDOUT)) != 0)
+    /* The text is the kernel's. */
+    hung_up = status != DLOCK_OK &&
+              strcmp(dlock_error_text(), strerror(ETIMEDOUT)) != 0;
+    /* A server that wants a client's certificate hangs up after the handshake. */
+    if (hung_up && link.tls != NULL)
         dlock_error_say("TLS: the server hung up, and may want a certificate: "
                         "cert=FILE");
+    else if (hung_up && replies[0] == NULL &&
+             dlock_dial_wants_tls(address, until_ms))
+        dlock_error_say("redis: the server wants TLS: rediss://");
     else if (status != DLOCK_OK)
         dlock_error_say("redis: log in: %s", dlock_error_text());
     /* The first refusal is the reason of all that follows, hanging up as well. */

@@ -18,6 +18,11 @@ struct dlock_words;
 enum dlock_status dlock_dial(const struct dlock_address *address,
                              uint64_t until_ms, struct dlock_link *link);
 
+/* Whether the server has hung up because it wants TLS: it has carried out nothing then.
+ * Blocks for a quarter of a second at most. */
+bool dlock_dial_wants_tls(const struct dlock_address *address,
+                          uint64_t until_ms);
+
 struct dlock_dial;
 
 /* Dials, and asks the server something behind that: fills all that is below `done`. */

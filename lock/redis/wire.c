@@ -182,43 +182,6 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/* A server that wants TLS -------------------------------------------------- */
-
-enum { SNIFF_MS = 250, ALERT = 0x15, HANDSHAKE = 0x16 };
-
-/* A ClientHello (RFC 5246): TLS 1.2, 32 bytes that need not be random, no session, one
- * cipher, no compression. */
-static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
-                            "01234567890123456789012345678901"
-                            "\x00\x00\x02\x00\x2f\x01\x00";
-
-/* Whether the server hung up because it wants TLS: it has carried out nothing then. On a
- * new connection it is sent the beginning of a handshake. A server that knows TLS says
- * something of TLS to that, if only an alert; one without takes it for half a command. */
-static bool sniff_tls(const struct dlock_wire *wire, uint64_t until_ms)
-{
-    struct dlock_address plain = wire->config->address;
-    struct dlock_error kept;
-    struct dlock_link link;
-    char first = 0;
-
-    if (plain.tls || plain.local || plain.primary[0] != '\0')
-        return false;
-    until_ms = dlock_clock_real_until(SNIFF_MS, until_ms);
-    /* The login is left out, because a server that wants TLS would hang up at it, before it
-     * sees the hello. */
-    plain.user[0] = plain.password[0] = '\0';
-    plain.database = 0;
-    kept = dlock_error_take();
-    /* A connection that was not made leaves a link that may be closed all the same. */
-    if (dlock_dial(&plain, until_ms, &link) == DLOCK_OK &&
-        dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
-        (void)dlock_net_receive(link, 0, &first, 1, until_ms);
-    dlock_error_put(&kept);
-    dlock_net_close(&link);
-    return first == ALERT || first == HANDSHAKE;
-}
-
 /* Replies as plain structs ------------------------------------------------- */
 
 /* As much of TEXT as fits behind what is there, in a field of zeros. */
@@ -349,7 +312,8 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                                   : strerror(errno));
     /* The drop comes after errno and the reader's text were used, which it destroys. */
     dlock_wire_drop(wire);
-    wire->wants_tls = hung_up && sniff_tls(wire, until_ms);
+    wire->wants_tls =
+        hung_up && dlock_dial_wants_tls(&wire->config->address, until_ms);
     if (wire->wants_tls)
         return dlock_error_set(DLOCK_UNREACHABLE,
                                "redis: the server wants TLS: rediss://");
