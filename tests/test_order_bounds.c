@@ -193,6 +193,29 @@ ORDER_RIG_BOTH(stopping_when_a_lock_was_just_taken, TWO, .lock_wait_ms = 60000,
     expect_stopped_well(rig, MANY);
 }
 
+/* An order's time is up when the end comes: its key was not looked up. */
+ORDER_RIG_TEST(a_key_that_nobody_looks_up_any_more, .stock = {10, 10},
+               .deadline_ms = 2)
+{
+    struct rig_order *order, *late;
+    pthread_t writer, stopper;
+
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
+    pthread_create(&writer, NULL, restock_main, rig);
+    step_log_await_gate(&order_steps, 1);
+    order = order_rig_submit(rig, 1, 1, 1, "new");
+    pthread_create(&stopper, NULL, stop_main, rig);
+    do { /* the first that is refused says that the end has begun */
+        usleep(1000);
+        late = order_rig_submit(rig, 1, 1, 1, "");
+    } while (atomic_load(&late->answers) == 0);
+    step_log_open(&order_steps);
+    pthread_join(stopper, NULL);
+    pthread_join(writer, NULL);
+    order_rig_expect_outcome(order, ORDER_SHUTTING_DOWN);
+    assert_non_null(strstr(order->detail, "with this key may have ordered"));
+}
+
 /* What is in a transaction ends well; what waits behind it is answered, too. */
 ORDER_RIG_BOTH(stopping_in_mid_transaction, TWO, .lock_wait_ms = 20000)
 {

@@ -78,14 +78,13 @@ static void wait_unlocked(struct dispatcher *d, struct order *order,
 static void refuse(struct dispatcher *d, struct order *order,
                    enum order_outcome outcome, const char *why)
 {
-    /* A key is looked up once. At the end it is not: stop_all() empties the
-     * list in which the order would wait. */
-    bool look_up =
-        order->record.key[0] != '\0' && !order->is_fallback && !d->stopping;
+    /* At the end no key is looked up, because stop_all() empties the list in
+     * which the order would wait; and one that waited there has not been. */
+    bool look_up = order->record.key[0] != '\0' && !d->stopping;
 
     /* The flag is set before the text is made: what is written now is told if
      * the look finds no order. */
-    order->is_fallback |= look_up;
+    order->is_fallback = look_up;
     order_not_now(order, outcome, why);
     if (look_up)
         /* The look has a limit of its own, because the order's was used up by
