@@ -238,8 +238,8 @@ void main_loop_run(struct service *s)
         if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
             tell_health(s, &state);
         if (redis && (fds[1].revents || !state.redis_up)) {
-            /* A start may take as long as redis_proc.c waits for it: in that
-             * time this thread hears no signal. */
+            /* A start may be waited for here for seconds: a signal ends the
+             * wait, whichever it is, because only the next block reads it. */
             state.redis_up = redis_proc_tend(redis, error, sizeof(error));
             if (!state.redis_up && clock_ms() >= state.log_redis_ms) {
                 log_warn("redis", "error=\"%s\"", error);

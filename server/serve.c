@@ -212,7 +212,7 @@ static bool open_parts(struct service *s)
     if (spawns_redis(s)) {
         /* The server itself is started by the main thread, in service_opened():
          * it dies with the thread that started it. */
-        s->redis = redis_proc_new(s->db_path, error, sizeof(error));
+        s->redis = redis_proc_new(s->db_path, s->signals, error, sizeof(error));
         if (!s->redis) {
             log_error("redis", "error=\"%s\"", error);
             return false;

@@ -32,6 +32,7 @@ struct redis_proc {
     char dir[PATH_MAX]; /* its working directory */
     pid_t pid;          /* 0 = not running */
     int out;            /* read end of its standard output; -1 = none */
+    int stop_fd;        /* readable: do not wait for it; -1 = none */
     bool has_run;
 };
 
@@ -40,7 +41,8 @@ static char *socket_path(struct redis_proc *proc)
     return proc->url + strlen("unix:");
 }
 
-/* Reads what it says until it is ready, has died, or time is up. *GONE: it has died. */
+/* Reads what it says until it is ready, has died, or is not to be waited for any more.
+ * *GONE: it has died. */
 static bool child_wait_ready(struct redis_proc *proc, bool *gone)
 {
     char said[REDIS_SAID_MAX] = "";
@@ -50,10 +52,13 @@ static bool child_wait_ready(struct redis_proc *proc, bool *gone)
 
     *gone = false;
     while (len + 1 < sizeof(said) && (now = clock_ms()) < deadline) {
-        struct pollfd poll_out = {.fd = proc->out, .events = POLLIN};
+        struct pollfd fds[] = {{.fd = proc->out, .events = POLLIN},
+                               {.fd = proc->stop_fd, .events = POLLIN}};
 
-        if (poll(&poll_out, 1, (int)(deadline - now)) <= 0)
+        if (poll(fds, 2, (int)(deadline - now)) <= 0)
             continue;
+        if (!fds[0].revents)
+            return false;
         n = read(proc->out, said + len, sizeof(said) - 1 - len);
         *gone = n <= 0;
         if (*gone)
@@ -152,7 +157,7 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
         snprintf(error, error_size,
                  gone ? "redis-server did not start on %s; is it installed? "
                         "(apt-get install redis-server)"
-                      : "redis-server was not ready in time on %s",
+                      : "redis-server was not ready yet on %s",
                  socket_path(proc));
     }
     redis_proc_kill(proc);
@@ -162,7 +167,7 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
 /* The socket is beside the database if that is a file, and the name is fit; else in /tmp. It
  * goes into a socket address, and into an URL of libdlock, where ',' and '?' end it; and
  * redis-server removes what has this name. */
-struct redis_proc *redis_proc_new(const char *db_path, char *error,
+struct redis_proc *redis_proc_new(const char *db_path, int stop_fd, char *error,
                                   size_t error_size)
 {
     static atomic_uint sockets; /* of this process, in /tmp */
@@ -179,6 +184,7 @@ struct redis_proc *redis_proc_new(const char *db_path, char *error,
         return NULL;
     }
     proc->out = -1;
+    proc->stop_fd = stop_fd;
     /* dirname() may write into its argument, and `absolute` is still needed. */
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
@@ -213,7 +219,7 @@ bool redis_proc_is_installed(void)
 struct redis_proc *redis_proc_start(const char *db_path, char *error,
                                     size_t error_size)
 {
-    struct redis_proc *proc = redis_proc_new(db_path, error, error_size);
+    struct redis_proc *proc = redis_proc_new(db_path, -1, error, error_size);
 
     if (!proc || redis_proc_tend(proc, error, error_size))
         return proc;

@@ -17,14 +17,14 @@ struct redis_proc;
 bool redis_proc_is_installed(void);
 
 /* One that is not started yet: the first redis_proc_tend() does. Its socket is
- * DB_PATH.redis, or in /tmp if that is no name for one. NULL and a text in ERROR if there
- * is no place for it. */
-struct redis_proc *redis_proc_new(const char *db_path, char *error,
+ * DB_PATH.redis, or in /tmp if that is no name for one. No start is waited for while
+ * STOP_FD is readable. NULL and a text in ERROR if there is no place for it. */
+struct redis_proc *redis_proc_new(const char *db_path, int stop_fd, char *error,
                                   size_t error_size);
 
-/* The same, and starts redis-server; waits, at most ten seconds, until it takes
- * connections. NULL and a text in ERROR if it does not. From the main thread only: the
- * server dies with the thread that started it. */
+/* The same without a STOP_FD, and starts redis-server; waits, at most ten seconds, until
+ * it takes connections. NULL and a text in ERROR if it does not. From the main thread
+ * only: the server dies with the thread that started it. */
 struct redis_proc *redis_proc_start(const char *db_path, char *error,
                                     size_t error_size);
 

@@ -127,16 +127,30 @@ for my $strange (@strange) {
 }
 is Stockade::slurp($server->db . '.redis'), 'precious', 'spawned: and leaves alone what is not its own';
 
-# One that cannot start again is tried each second, and said each ten.
+# Its redis-server dies, and SCRIPT takes its place.
 my $bin = Stockade::tempdir();
 my ($real) = grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
-symlink $real, "$bin/redis-server" or die $!;
-$server = Stockade->start(args => ['--lock', 'fenced'], env => { PATH => "$bin:$ENV{PATH}" });
-unlink "$bin/redis-server";
-Stockade::write_file("$bin/redis-server", "#!/bin/sh\necho >>'$bin/tries'\n");
-chmod 0755, "$bin/redis-server";
-kill 'KILL', grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
+sub outlives {
+    my ($script) = @_;
+    unlink "$bin/redis-server";
+    symlink $real, "$bin/redis-server" or die $!;
+    $server = Stockade->start(args => ['--lock', 'fenced'], env => { PATH => "$bin:$ENV{PATH}" });
+    unlink "$bin/redis-server";
+    Stockade::write_file("$bin/redis-server", $script);
+    chmod 0755, "$bin/redis-server";
+    kill 'KILL', grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
+    return;
+}
+
+# One that cannot start again is tried each second, and said each ten.
+outlives("#!/bin/sh\necho >>'$bin/tries'\n");
 ok Stockade::eventually(20, sub { -e "$bin/tries" && -s "$bin/tries" >= 4 }), 'spawned, cannot start: it is tried again and again';
 is scalar(() = $server->log =~ /msg=redis error=/g), 1, 'spawned, cannot start: and said once' or diag $server->log;
 is $server->stop, 0, 'spawned, cannot start: ends';
+
+# One that is never ready would be waited for longer than it sleeps here.
+outlives("#!$^X\nmkdir '$bin/begun'; sleep 8; mkdir '$bin/lasted'; sleep 60\n");
+ok Stockade::eventually(20, sub { -e "$bin/begun" }), 'spawned, never ready: it is waited for';
+is $server->stop, 0, 'spawned, never ready: ends';
+ok !-e "$bin/lasted", 'spawned, never ready: and the wait with it';
 done_testing;
