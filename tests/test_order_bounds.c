@@ -2,6 +2,9 @@
  * Bounds: how many may wait, and for how long; and the end, which everybody
  * hears of once, whatever hangs. The end in the middle of a sale: e2e/shutdown.t.
  */
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/order/lock_tasks.h"
 #include "tests/support/order_rig.h"
 
 /* Bounds that bear a machine that stalls us for a second, or two. */
@@ -91,6 +94,20 @@ ORDER_RIG_TEST(who_waits_for_a_shared_database_as_well, TWO,
                .lock_wait_ms = WAIT_MS, .shared = true)
 {
     who_waits_for_the_database_is_told_in_time(rig);
+}
+
+/* The last try of a wait begins when the wait is over, and must be answered in time. */
+UNIT_TEST(a_wait_leaves_time_for_a_command)
+{
+    static const unsigned waits_ms[][2] = {
+        {0, 0}, {50, 0}, {1000, 750}, {3000, 2250}, {20000, 19000}};
+
+    for (size_t i = 0; i < COUNT_OF(waits_ms); i++) {
+        struct config config = {.lock_wait_ms = waits_ms[i][0]};
+
+        assert_int_equal(lock_wait_ms(&(struct app){.config = &config}),
+                         waits_ms[i][1]);
+    }
 }
 
 /* ---- the end --------------------------------------------------------------- */

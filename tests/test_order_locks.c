@@ -2,9 +2,6 @@
  * Orders and locks: which are taken, for how long they are kept, and who has to
  * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
-#include "server/base/app.h"
-#include "server/base/config.h"
-#include "server/order/lock_tasks.h"
 #include "tests/support/order_rig.h"
 
 #define MANY   200
@@ -299,6 +296,8 @@ ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
         order_rig_expect_not_now(order, 20000 * order_rig_slow());
     }
     order_rig_expect_ledger(rig, 1, 0);
+    assert_int_equal(order_rig_observed(rig, "stockade_store_write_seconds"),
+                     0);
 }
 
 /* Its holder is gone, and nobody tells: who waits has it when the lease ends. */
@@ -581,20 +580,6 @@ ORDER_RIG_TEST(products_that_there_are_not, .stock = {100})
     order_rig_expect_ledger(rig, ABSENT, 1);
     redis_server_kill(order_rig_redis());
     order_rig_expect(rig, ABSENT + 1, 1, "", ORDER_NO_PRODUCT);
-}
-
-/* The last try of a wait begins when the wait is over, and must be answered in time. */
-UNIT_TEST(a_wait_leaves_time_for_a_command)
-{
-    static const unsigned waits_ms[][2] = {
-        {0, 0}, {50, 0}, {1000, 750}, {3000, 2250}, {20000, 19000}};
-
-    for (size_t i = 0; i < COUNT_OF(waits_ms); i++) {
-        struct config config = {.lock_wait_ms = waits_ms[i][0]};
-
-        assert_int_equal(lock_wait_ms(&(struct app){.config = &config}),
-                         waits_ms[i][1]);
-    }
 }
 
 ORDER_RIG_MAIN

@@ -412,6 +412,8 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     struct dispatcher *d = ctx;
 
     d->queues.now_us = clock_us();
+    if (n == 0) /* the leases of all that was ready had ended */
+        return;
     metrics_observe(d->app->metrics, METRICS_COMMIT,
                     d->queues.now_us - d->queues.at_store_us);
     d->queues.at_store_us = 0;

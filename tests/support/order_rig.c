@@ -206,6 +206,25 @@ const char *order_rig_url(const struct order_rig *rig)
     return rig->dir.url;
 }
 
+unsigned long order_rig_observed(const struct order_rig *rig, const char *name)
+{
+    char *text = NULL, *found;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    unsigned long n;
+
+    if (!out)
+        die("no memory");
+    metrics_write(rig->app.metrics, out);
+    fclose(out);
+    found = strstr(text, text_of("\n%s_count ", name));
+    if (!found)
+        die(name);
+    n = strtoul(strchr(found, ' '), NULL, 10);
+    free(text);
+    return n;
+}
+
 /* ---- orders ---------------------------------------------------------------- */
 
 /* On whatever thread answers. */
