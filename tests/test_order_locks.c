@@ -296,8 +296,7 @@ ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
         order_rig_expect_not_now(order, 20000 * order_rig_slow());
     }
     order_rig_expect_ledger(rig, 1, 0);
-    assert_int_equal(order_rig_observed(rig, "stockade_store_write_seconds"),
-                     0);
+    assert_int_equal(order_rig_metric(rig, "store_write_seconds_count"), 0);
 }
 
 /* Its holder is gone, and nobody tells: who waits has it when the lease ends. */
@@ -350,6 +349,16 @@ ORDER_RIG_TEST(who_could_not_give_back_takes_no_more, .stock = {10, 10})
     } while (tries != before);
     other = holder_in_commit(rig, 2);
     assert_string_not_equal(first.owner, other.owner);
+}
+
+/* However often its release is tried. */
+ORDER_RIG_BOTH(a_hold_is_counted_once, .stock = {10}, .lock_wait_ms = 1000)
+{
+    step_log_fail(&order_steps, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    step_log_await_at(&order_steps, "eval-release", 1, DLOCK_BEFORE, 30);
+    order_rig_stop(rig);
+    assert_int_equal(order_rig_metric(rig, "lock_hold_seconds_count"), 1);
 }
 
 /* Locks that cannot be given back keep no other from being taken. */

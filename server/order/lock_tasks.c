@@ -156,8 +156,11 @@ static void end(struct lock_task *task, const struct app *app,
         metrics_observe(app->metrics, METRICS_LOCK_WAIT,
                         now_us - task->begun_us);
     } else {
-        metrics_observe(app->metrics, METRICS_LOCK_HOLD,
-                        task->begun_us - task->granted_us);
+        /* The hold ends with the first try to give the lock back. */
+        if (task->granted_us > 0)
+            metrics_observe(app->metrics, METRICS_LOCK_HOLD,
+                            task->begun_us - task->granted_us);
+        task->granted_us = 0;
         /* The lease ended under the holder: others may have been inside
          * meanwhile. The metric counts it, since the orders hear nothing of it. */
         if (status == DLOCK_LOST)

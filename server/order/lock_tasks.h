@@ -36,7 +36,7 @@ struct lock_task {
     unsigned wait_ms;              /* take */
 
     struct dlock_grant grant; /* taken, and not given back */
-    uint64_t granted_us;
+    uint64_t granted_us;      /* 0 = the metrics know how long it was held */
     uint64_t begun_us;
     atomic_bool at_store; /* take: the worker waits for the database */
     enum dlock_status status;

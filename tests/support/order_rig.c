@@ -206,7 +206,7 @@ const char *order_rig_url(const struct order_rig *rig)
     return rig->dir.url;
 }
 
-unsigned long order_rig_observed(const struct order_rig *rig, const char *name)
+unsigned long order_rig_metric(const struct order_rig *rig, const char *name)
 {
     char *text = NULL, *found;
     size_t length = 0;
@@ -217,7 +217,7 @@ unsigned long order_rig_observed(const struct order_rig *rig, const char *name)
         die("no memory");
     metrics_write(rig->app.metrics, out);
     fclose(out);
-    found = strstr(text, text_of("\n%s_count ", name));
+    found = strstr(text, text_of("\nstockade_%s ", name));
     if (!found)
         die(name);
     n = strtoul(strchr(found, ' '), NULL, 10);

@@ -170,8 +170,8 @@ int order_rig_setup(void **state);
 int order_rig_teardown(void **state);
 const char *order_rig_url(const struct order_rig *rig);
 
-/* How many values the histogram of that name has. */
-unsigned long order_rig_observed(const struct order_rig *rig, const char *name);
+/* The line of /metrics that begins with stockade_NAME. */
+unsigned long order_rig_metric(const struct order_rig *rig, const char *name);
 
 /* The group's server: before each test it is up, and empty. */
 struct redis_server *order_rig_redis(void);
