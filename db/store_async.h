@@ -157,7 +157,8 @@ struct store_lot {
      * STORE_STALE_FENCE, nothing of this lot was written, which does not hurt the other
      * lots; else a failure of the whole batch. */
     enum store_status status;
-    int64_t left; /* in the segment, after the orders; -1 = not known */
+    int64_t left;     /* in the segment, after the orders; -1 = not known */
+    int64_t segments; /* of the product; 0 = not known */
     /* An unlocked lot's orders that store_knows_sold_out() would refuse, and
      * that could be sold. Has to be 0. */
     size_t wrongly_known;

@@ -148,6 +148,29 @@ ORDER_RIG_TEST(what_was_found_short_is_dealt_out, .stock = {100},
     step_log_await_at(&order_steps, "even-out", 1, DLOCK_AFTER, 1);
 }
 
+/* The first of a batch is replayed, and the others go on to another segment: as they
+ * came. */
+ORDER_RIG_TEST(what_goes_on_behind_a_replay_keeps_its_order, .stock = {100},
+               .segments = {2})
+{
+    struct store_order known = {
+        .product_id = 1, .user_id = 1, .quantity = 50, .key = "k"};
+    struct store_order *const all = &known;
+    struct rig_order *orders[50];
+
+    assert_int_equal(store_place(order_rig_store(rig), &all, 1, NULL, NULL),
+                     STORE_OK);
+    orders[0] = order_rig_make(rig, 1, 1, 50, "k");
+    for (int i = 1; i < 50; i++)
+        orders[i] = order_rig_make(rig, 1, i, 1, "");
+    order_rig_hand_in(rig, orders, 50);
+    assert_int_equal(order_rig_await(rig, orders[0]), ORDER_REPLAYED);
+    for (int i = 1; i < 50; i++)
+        assert_int_equal(order_rig_await(rig, orders[i]), ORDER_PLACED);
+    for (int i = 2; i < 50; i++)
+        assert_true(orders[i - 1]->number < orders[i]->number);
+}
+
 /* What fails is a cancel's transaction: the orders were never tried. */
 ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000})
 {

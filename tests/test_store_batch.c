@@ -184,6 +184,28 @@ STORE_TEST_OF(struct fixture *f, left_is_what_is_left_in_the_end, set_up, NULL)
     store_rig_expect_sound(&f->rig);
 }
 
+/* An order that is replayed names the segment that it was placed in. */
+STORE_TEST_OF(struct fixture *f, left_is_what_is_left_where_the_lot_is, set_up,
+              NULL)
+{
+    store_rig_put(&f->rig, (struct store_product){
+                               .id = 1, .initial = STOCK, .segments = 2});
+    f->orders[0] = store_rig_ask(1, 7, 10, "k");
+    assert_ok(store_rig_go_order(&f->rig, &f->orders[0]));
+    f->orders[0] = store_rig_ask(1, 7, 10, "k");
+    f->orders[1] = store_rig_ask(1, 8, 1, "");
+    f->orders[0].segment = f->orders[1].segment = 1;
+    f->lots[0] = (struct store_lot){.orders = f->all, .n = 2};
+    assert_ok(store_rig_go(&f->rig, f->lots, 1));
+    assert_true(f->orders[0].replayed);
+    assert_int_equal(f->rig.feed.told[0].left, 29);
+    assert_int_equal(f->rig.feed.told[0].segments, 2);
+    f->lots[0].n = 1;
+    assert_ok(store_rig_go(&f->rig, f->lots, 1));
+    assert_int_equal(f->rig.feed.told[0].left, -1);
+    assert_int_equal(f->rig.feed.told[0].segments, 0);
+}
+
 /* ---- writes in the same transaction ------------------------------------- */
 
 static void on_answer(struct store_write *write)

@@ -457,6 +457,7 @@ void place_fail(struct store_lot *lot, enum store_status status)
 {
     lot->status = status;
     lot->left = -1;
+    lot->segments = 0;
     lot->wrongly_known = 0;
     for (size_t i = 0; i < lot->n; i++) {
         (void)orders_reset(lot->orders[i]);
@@ -538,21 +539,26 @@ static void decide(struct place *place, struct store_lot *lot)
     tell_placed(place, lot, product_id);
 }
 
-/* In the lot's segment, 0 if it is not in use; -1 = not known. */
-static int64_t units_left(const struct place *place,
-                          const struct store_lot *lot)
+/* By the first order that was judged: one that was replayed names another segment. */
+static void tell_left(const struct place *place, struct store_lot *lot)
 {
     const struct rows_segment *segment;
     struct rows_product *product;
+    size_t i = 0;
 
-    if (lot->unlocked || lot->n == 0)
-        return -1;
-    HASH_FIND(hh, place->rows.products, &lot->orders[0]->product_id,
+    lot->left = -1;
+    lot->segments = 0;
+    while (i < lot->n && lot->orders[i]->segments == 0)
+        i++;
+    if (lot->unlocked || i == lot->n)
+        return;
+    HASH_FIND(hh, place->rows.products, &lot->orders[i]->product_id,
               sizeof(product->id), product);
     if (!product)
-        return -1;
-    segment = find_segment(product, lot->orders[0]->segment);
-    return segment ? segment->stock : 0;
+        return;
+    segment = find_segment(product, lot->orders[i]->segment);
+    lot->left = segment ? segment->stock : 0;
+    lot->segments = product->segments;
 }
 
 enum store_status place_lots(struct place *place, struct sql *db)
@@ -565,7 +571,7 @@ enum store_status place_lots(struct place *place, struct sql *db)
     end(place, place->lots, place->lots_n);
     /* A lot may move units out of the segment of one before it. */
     for (size_t i = 0; i < place->lots_n; i++)
-        place->lots[i].left = units_left(place, &place->lots[i]);
+        tell_left(place, &place->lots[i]);
     return db->status;
 }
 

@@ -372,7 +372,8 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
                        const struct store_error *error)
 {
     struct queue *queue = lot->owner;
-    struct order *order = queue->batch, *next;
+    /* From the last to the first, so that those that go on keep their order. */
+    struct order *order = order_list_reversed(queue->batch), *next;
 
     /* The batch is over before its orders are settled: enqueue() and
      * locks_update() go by it. */
@@ -382,21 +383,16 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
         metrics_count(d->app->metrics, METRICS_CHECKS, lot->n);
         metrics_count(d->app->metrics, METRICS_WRONG, lot->wrongly_known);
     } else {
-        /* The orders of a lot are of one product, so the first speaks for all;
-         * but one that was replayed was not asked for its segments, and says 0. */
-        d->has_segments |= order->record.segments > 1;
+        d->has_segments |= lot->segments > 1;
         if (d->has_segments)
-            hints_note(d->app->hints, queue->id.product_id,
-                       order->record.segments, queue->id.segment, lot->left);
+            hints_note(d->app->hints, queue->id.product_id, lot->segments,
+                       queue->id.segment, lot->left);
         queue->has_placed = true;
         /* The lock must be left before the orders go on, or they would be
          * placed under the same stale token. */
         if (lot->status == STORE_STALE_FENCE)
             locks_leave(d->locks, queue);
     }
-    /* From the last to the first, so that those that go on keep their order. */
-    if (lot->status != STORE_OK || lot->unlocked || order->record.segments > 1)
-        order = order_list_reversed(order);
     for (; order; order = next) {
         next = order->next;
         settle(d, lot, order, error);

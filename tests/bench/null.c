@@ -51,6 +51,7 @@ static bool answer_all(void *ctx, uint64_t *due_us)
     for (size_t i = 0; i < n; i++) {
         lots[i].status = STORE_OK;
         lots[i].left = lots[i].unlocked ? -1 : STORE_NUMBER_MAX;
+        lots[i].segments = 0;
         lots[i].wrongly_known = 0;
         for (size_t k = 0; k < lots[i].n; k++)
             if (lots[i].unlocked)
