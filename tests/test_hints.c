@@ -144,6 +144,26 @@ UNIT_TEST_OF(struct hints *hints, after_a_resize)
     assert_int_equal(hints_choose(hints, 1, 20), 0);
 }
 
+/* A table has its memory from malloc(), and nothing else here has. */
+static bool no_memory;
+__typeof__(malloc) __real_malloc, __wrap_malloc;
+
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
+
+UNIT_TEST_OF(struct hints *hints, without_memory_nothing_is_known)
+{
+    no_memory = true;
+    hints_note(hints, 1, 2, 1, 1000);
+    no_memory = false;
+    assert_int_equal(hints_choose(hints, 1, 1), 0);
+    hints_note(hints, 1, 2, 0, 0);
+    hints_note(hints, 1, 2, 1, 1000);
+    assert_int_equal(hints_choose(hints, 1, 1), 1);
+}
+
 /* So many products that some have to be forgotten: then they are learned anew. */
 UNIT_TEST_OF(struct hints *hints, many_products)
 {

@@ -81,6 +81,27 @@ UNIT_TEST(what_may_not_be_placed_is_not_ready)
     queues_release(&queues);
 }
 
+/* A table has its memory from malloc(), and nothing else here has. */
+static bool no_memory;
+__typeof__(malloc) __real_malloc, __wrap_malloc;
+
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
+
+UNIT_TEST(without_memory_there_is_no_queue)
+{
+    struct queues queues;
+
+    queues_init(&queues);
+    no_memory = true;
+    assert_null(queue_need(&queues, 1, 0));
+    no_memory = false;
+    assert_non_null(queue_need(&queues, 1, 0));
+    queues_release(&queues);
+}
+
 /* ---- how busy it is -------------------------------------------------------- */
 
 /* An order comes. Returns the usual gap from then on. */

@@ -27,9 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A table that cannot grow is no reason to end the program. */
-#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 /* ---- known products ---------------------------------------------------------- */

@@ -138,6 +138,10 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
             product->hints = hints;
             HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
         }
+        if (product && !product->hh.tbl) { /* the table has no memory */
+            free(product);
+            product = NULL;
+        }
     }
     /* Segments that came back after they were retired begin as unknown: what
      * they had before is old. */

@@ -66,7 +66,10 @@ struct queue *queue_need(struct queues *queues, int64_t product_id,
     lock_name(product_id, segment, queue->lock.name);
     TAILQ_INIT(&queue->orders);
     HASH_ADD(hh, queues->table, id, sizeof(queue->id), queue);
-    return queue;
+    if (queue->hh.tbl)
+        return queue;
+    free(queue); /* the table has no memory */
+    return NULL;
 }
 
 void queue_free(struct queues *queues, struct queue *queue)
