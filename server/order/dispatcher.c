@@ -498,9 +498,7 @@ struct dispatcher *dispatcher_open(const struct app *app)
     return d;
 }
 
-/* Orders that were counted before the intake closes are waited for. Nobody may hand
- * more in meanwhile, which http_quiesce() sees to: one that has looked at `closed` and
- * is not counted yet would be missed. */
+/* Orders that were counted before the intake closes are waited for. */
 void dispatcher_stop(struct dispatcher *d)
 {
     if (atomic_exchange(&d->intake.closed, true))

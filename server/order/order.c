@@ -125,20 +125,25 @@ struct order *order_begin(struct intake *intake, struct order *list)
         next = list->next;
         list->intake = intake;
         list->submitted_us = now_us;
-        if (atomic_load(&intake->closed)) {
-            refuse_at_once(intake, list, ORDER_SHUTTING_DOWN,
-                           "the service is shutting down");
-        } else if (atomic_fetch_add(&intake->depth, 1) >= most) {
-            /* The depth is raised before it is compared: two threads that
-             * compared first would both take the last place. */
-            atomic_fetch_sub(&intake->depth, 1);
-            if (atomic_load(&intake->closed)) /* it waits for a depth of 0 */
-                store_source_wake(intake->app->store);
-            refuse_at_once(intake, list, ORDER_OVERLOADED,
-                           "too many orders are waiting");
-        } else {
+        /* The depth is raised before it is compared: two threads that compared
+         * first would both take the last place. And before `closed` is read: the
+         * thread that ends reads them the other way round, so that no order is
+         * left behind. */
+        if (atomic_fetch_add(&intake->depth, 1) < most &&
+            !atomic_load(&intake->closed)) {
             *last = list;
             last = &list->next;
+            continue;
+        }
+        atomic_fetch_sub(&intake->depth, 1);
+        if (atomic_load(&intake->closed)) {
+            /* The thread that ends waits for a depth of 0. */
+            store_source_wake(intake->app->store);
+            refuse_at_once(intake, list, ORDER_SHUTTING_DOWN,
+                           "the service is shutting down");
+        } else {
+            refuse_at_once(intake, list, ORDER_OVERLOADED,
+                           "too many orders are waiting");
         }
     }
     /* A list that was cut by refusals must end at the last order that was
