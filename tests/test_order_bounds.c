@@ -59,6 +59,32 @@ ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
     order_rig_expect_ledger(rig, 1, 1);
 }
 
+/* A dead one's lock is freed at the end of the wait, and is another's at once: it is
+ * not waited for again. */
+ORDER_RIG_TEST(who_has_waited_for_a_dead_one_waits_no_more, .stock = {10},
+               .shared = true, .one_by_one = true, .lock_wait_ms = 1000)
+{
+    struct order_foreign *other;
+    struct rig_order *order;
+    unsigned asked;
+
+    redis_server_tell(order_rig_redis(),
+                      "HSET lock:{1:0} 0123456789abcdef-1 1 attempt 1 token 1");
+    step_log_shut_at(&order_steps, "eval-force", 1, DLOCK_AFTER);
+    order = order_rig_submit(rig, 1, 1, 1, "");
+    step_log_await_gate(&order_steps, 1);
+    step_log_pass(&order_steps); /* the first only says whose it is */
+    step_log_await_gate(&order_steps, 1);
+    asked = step_log_count_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE);
+    other = order_foreign_open(1, 1, 60000);
+    step_log_open(&order_steps);
+    assert_int_equal(order_rig_await(rig, order), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(
+        step_log_count_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE),
+        asked + 1);
+    order_foreign_close(other);
+}
+
 /* The answer must come before the request ends. */
 ORDER_RIG_TEST(who_may_wait_for_long_is_told_in_half_the_deadline, TWO,
                .lock_wait_ms = 120000, .deadline_ms = INT64_C(2) * WAIT_MS)

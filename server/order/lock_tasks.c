@@ -212,7 +212,8 @@ void lock_task_run(struct lock_task *task, struct worker *worker)
         status = dlock_acquire(task->session, task->name, &terms, &task->grant,
                                &error);
         /* The wait is over before a dead holder is looked for, as most holders
-         * live; the second call finds the lock free. */
+         * live. The second call finds the lock free, and does not wait. */
+        terms.wait_ms = 0;
         if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) &&
             is_left_behind(task, worker))
             status = dlock_acquire(task->session, task->name, &terms,
