@@ -72,11 +72,11 @@ void order_set_decided(struct order *order, enum store_status status,
         outcome = ORDER_REPLAYED;
     /* The answer to the COMMIT was lost: neither a yes nor "nothing was
      * ordered" would be true, so the text must say how the customer can find
-     * out. */
+     * out, if there is a key. */
     if (status == STORE_UNKNOWN) {
-        snprintf(text, sizeof(text),
-                 "%.120s; it may have been ordered: look for it by its key",
-                 error->text);
+        snprintf(text, sizeof(text), "%.120s; it may have been ordered%s",
+                 error->text,
+                 order->record.key[0] ? ": look for it by its key" : "");
         order_set_outcome(order, outcome, text);
     } else if (outcome >= ORDER_LOCK_TIMEOUT) {
         /* The outcomes from ORDER_LOCK_TIMEOUT on are a "not now": see
