@@ -1,6 +1,10 @@
 /*
  * The state machine of the queues' locks. See locks.h for the policy, queue.h for the
  * states. The committer's thread only.
+ *
+ * locks_attend() is one turn of it: it hears the results of tasks first, then the timers,
+ * and then begin_all() begins a task for each queue in `giving`, `wanted` and `busy`, as
+ * many as may be under way. So all else here only puts queues into these lists.
  */
 #include "server/order/locks.h"
 
@@ -12,6 +16,7 @@
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/order/hints.h"
+#include "server/order/sessions.h"
 
 #define FORGET_US     2000000  /* a queue without orders, and how busy it was */
 #define GIVE_RETRY_US 100000   /* a lock that could not be given back */
@@ -28,15 +33,6 @@
 #define LOOK_EVERY_US 10000 /* a lock at most */
 #define LOOKS_MAX     64    /* in one task */
 
-/* Owns the locks that it took, has one connection, does one thing at a time. */
-struct lock_session {
-    struct dlock_session *dlock;
-    size_t holds;
-    bool in_use;  /* a task has it */
-    bool retired; /* takes no more locks */
-    TAILQ_ENTRY(lock_session) place;
-};
-
 struct locks {
     const struct app *app;
     struct queues *queues;
@@ -44,8 +40,7 @@ struct locks {
     void *owner;             /* of the queues */
     struct lock_inbox inbox; /* results of tasks */
 
-    TAILQ_HEAD(lock_session_list, lock_session) sessions;
-    size_t sessions_n;
+    struct sessions sessions;
     struct queue_list wanted, busy, giving; /* that wait for their task */
     struct queue_list held; /* those first that were looked at longest ago */
     struct timers timers;
@@ -67,71 +62,6 @@ struct locks {
         struct task task;
     } looks;
 };
-
-/* ---- sessions ------------------------------------------------------------- */
-
-static struct lock_session *session_open(struct locks *locks)
-{
-    struct lock_session *session;
-
-    if (locks->sessions_n == CONFIG_SESSIONS_MAX || /* config_rules_fit() */
-        !(session = calloc(1, sizeof(*session))))
-        return NULL;
-    if (dlock_session_open(locks->app->locks, &session->dlock, NULL) !=
-        DLOCK_OK) {
-        free(session);
-        return NULL;
-    }
-    TAILQ_INSERT_TAIL(&locks->sessions, session, place);
-    locks->sessions_n++;
-    return session;
-}
-
-static void session_close(struct locks *locks, struct lock_session *session)
-{
-    TAILQ_REMOVE(&locks->sessions, session, place);
-    locks->sessions_n--;
-    dlock_session_close(session->dlock);
-    free(session);
-}
-
-/* One that is not in use; then it is. PREFERRED, if it is free. To wait with it: one
- * that holds nothing, if there is one or can be made, because what it holds could not
- * be given back meanwhile. Else one that holds locks already, so that others stay free
- * of them. NULL: no memory. */
-static struct lock_session *session_take(struct locks *locks,
-                                         const struct lock_session *preferred,
-                                         bool to_wait)
-{
-    struct lock_session *best = NULL, *session;
-
-    TAILQ_FOREACH(session, &locks->sessions, place) {
-        if (session->in_use || session->retired)
-            continue;
-        if (session == preferred) {
-            best = session;
-            break;
-        }
-        /* The first that is as it should be, or else the first. */
-        if (!best ||
-            ((session->holds == 0) == to_wait && (best->holds == 0) != to_wait))
-            best = session;
-    }
-    if (!best || (to_wait && best->holds > 0 && best != preferred)) {
-        session = session_open(locks);
-        best = session ? session : best;
-    }
-    if (best)
-        best->in_use = true;
-    return best;
-}
-
-static void session_settle(struct locks *locks, struct lock_session *session)
-{
-    session->in_use = false;
-    if (session->retired && session->holds == 0)
-        session_close(locks, session);
-}
 
 /* ---- the states ----------------------------------------------------------- */
 
@@ -288,7 +218,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
         if (no_product && queue->state == QUEUE_FREE) /* forgotten at once */
             timers_set(&locks->timers, &queue->timer, 0); /* no end of these */
     }
-    session_settle(locks, session);
+    session_settle(&locks->sessions, session);
 }
 
 /* A lock that was not given back ends with its lease, and its session takes no more, because
@@ -310,7 +240,7 @@ static void let_go(struct locks *locks, struct queue *queue)
     } else {
         to_free(locks, queue);
     }
-    session_settle(locks, session);
+    session_settle(&locks->sessions, session);
 }
 
 /* A lock server that does not take a lock back may be there again in a moment, and until
@@ -328,7 +258,7 @@ static void hear_given(struct locks *locks, struct queue *queue)
     if (locks->is_away && !locks->stopping &&
         now_us < queue->first_give_us + GIVE_US_MAX) {
         timers_set(&locks->timers, &queue->timer, now_us + GIVE_RETRY_US);
-        session_settle(locks, queue->session);
+        session_settle(&locks->sessions, queue->session);
     } else {
         let_go(locks, queue);
     }
@@ -358,7 +288,7 @@ static void begin_take(struct locks *locks, struct queue *queue,
                        unsigned wait_ms)
 {
     struct lock_session *session =
-        session_take(locks, queue->session, wait_ms > 0);
+        session_take(&locks->sessions, queue->session, wait_ms > 0);
 
     if (!session) {
         locks->refuse(locks->owner, queue, UINT64_MAX, ORDER_OVERLOADED,
@@ -546,14 +476,8 @@ void locks_stop(struct locks *locks)
 
 bool locks_are_idle(const struct locks *locks)
 {
-    const struct lock_session *session;
-
-    TAILQ_FOREACH(session, &locks->sessions, place) {
-        if (session->holds > 0)
-            return false;
-    }
     return locks->gives + locks->tries + locks->waits == 0 &&
-           !locks->looks.under_way;
+           !locks->looks.under_way && !sessions_hold_any(&locks->sessions);
 }
 
 struct locks *locks_open(const struct app *app, struct queues *queues,
@@ -570,12 +494,12 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
     locks->owner = owner;
     locks->inbox.app = app;
     locks->wait_ms = lock_wait_ms(app);
-    TAILQ_INIT(&locks->sessions);
+    sessions_init(&locks->sessions, app->locks);
     TAILQ_INIT(&locks->wanted);
     TAILQ_INIT(&locks->busy);
     TAILQ_INIT(&locks->giving);
     TAILQ_INIT(&locks->held);
-    session = app->config->shared ? session_open(locks) : NULL;
+    session = app->config->shared ? session_open(&locks->sessions) : NULL;
     /* Other instances are to see at once if this one dies. */
     if (session &&
         !store_announce(app->store,
@@ -587,14 +511,9 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
 
 void locks_close(struct locks *locks)
 {
-    struct lock_session *session, *next;
-
     if (!locks)
         return;
     assert(locks_are_idle(locks));
-    for (session = TAILQ_FIRST(&locks->sessions); session; session = next) {
-        next = TAILQ_NEXT(session, place);
-        session_close(locks, session);
-    }
+    sessions_release(&locks->sessions);
     free(locks);
 }

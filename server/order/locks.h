@@ -13,10 +13,6 @@
  * library's asynchronous call, which takes no thread. It takes a session, which is
  * a connection: 64 locks are waited for at a time, and more of them by turns, which
  * are the shorter then.
- *
- * A session of the lock library can do one thing at a time. So a session that
- * holds locks is never used to wait for another one: what it holds could not be
- * given back meanwhile.
  */
 #ifndef LOCKS_H
 #define LOCKS_H

@@ -36,7 +36,7 @@ enum queue_state {
 TAILQ_HEAD(order_list, order);
 TAILQ_HEAD(queue_list, queue);
 
-struct lock_session; /* of locks.c */
+struct lock_session; /* sessions.h */
 
 struct queue_id {
     int64_t product_id;
