@@ -2,9 +2,11 @@
  * The games of a page's visitors: an answer of their processes is bounded, in bytes and in
  * time, because a thread of the page waits for it. How they are played: e2e/lab-serve.t.
  */
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "server/lab/experiments/reader.h"
 #include "server/lab/serve/lab_serve.h"
 #include "tests/support/unit_test.h"
 
@@ -34,6 +36,58 @@ __attribute__((constructor)) static void play(int argc, char *argv[])
     while (write(STDOUT_FILENO, text, drips ? 1 : sizeof(text)) > 0)
         (void)usleep(drips ? 1000 : 0);
     _exit(0);
+}
+
+/* The first reader of a folder is held up in the middle, until a second thread was there. */
+
+enum { NAME_BYTES = sizeof(((struct reader_entry *)NULL)->name) };
+
+static struct reader_folder folder;
+static pthread_t second;
+static bool has_ended; /* the second thread */
+static char seen[NAME_BYTES];
+
+static void *look(void *name)
+{
+    const struct reader_entry *entry = reader_at(&folder, 1);
+
+    memcpy(name, entry->name, NAME_BYTES);
+    return NULL;
+}
+
+static bool begin_slowly(struct reader *reader)
+{
+    struct timespec until = {.tv_sec = time(NULL) + 1};
+
+    if (strcmp(reader->file, "01-one.txt") != 0)
+        return true;
+    assert_int_equal(pthread_create(&second, NULL, look, seen), 0);
+    has_ended = pthread_timedjoin_np(second, NULL, &until) == 0;
+    return true;
+}
+
+static bool is_all(struct reader *reader)
+{
+    (void)reader;
+    return true;
+}
+
+UNIT_TEST(test_a_folder_is_read_before_any_thread_has_it)
+{
+    static const char *const sections[] = {"en", "zh", NULL};
+    static const struct reader_file files[] = {{"01-one.txt", ""},
+                                               {"02-two.txt", ""}};
+
+    folder = (struct reader_folder){.sections = sections,
+                                    .texts = sections + 2,
+                                    .entry_bytes = sizeof(struct reader_entry),
+                                    .begin = begin_slowly,
+                                    .end = is_all,
+                                    .files = files,
+                                    .files_n = COUNT_OF(files)};
+    assert_non_null(reader_at(&folder, 0));
+    assert_true(has_ended || pthread_join(second, NULL) == 0);
+    assert_string_equal(seen, "two");
 }
 
 UNIT_TEST(test_no_line_without_end)

@@ -1,6 +1,7 @@
 /* See reader.h. */
 #include "server/lab/experiments/reader.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,9 +216,13 @@ bool reader_read(const struct reader_folder *folder, const char *path,
 /* A file that is wrong is a bug of ours, which each test of the lab finds. */
 const void *reader_at(struct reader_folder *folder, size_t index)
 {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     struct fail error = {"no memory"};
     bool good;
 
+    /* The mutex is held until all files are read: threads of `lab serve` may come here
+     * meanwhile. */
+    (void)pthread_mutex_lock(&mutex);
     if (!folder->all) {
         folder->all = calloc(folder->files_n, folder->entry_bytes);
         good = folder->all;
@@ -228,6 +233,7 @@ const void *reader_at(struct reader_folder *folder, size_t index)
         if (!good)
             exit(fail_to_run("%s", error.text));
     }
+    (void)pthread_mutex_unlock(&mutex);
     return index < folder->files_n ? folder->all + index * folder->entry_bytes
                                    : NULL;
 }

@@ -100,7 +100,7 @@ bool reader_scene(struct reader *reader, void *at, char *value);
 bool reader_read(const struct reader_folder *folder, const char *path,
                  char *content, void *entry, struct fail *error);
 
-/* All by their numbers. NULL: no more. */
+/* All by their numbers, to any thread. NULL: no more. */
 const void *reader_at(struct reader_folder *folder, size_t index);
 
 /* By id or name, or by how one name only begins; "8" is "08". NULL: there is none, and
