@@ -91,6 +91,12 @@ Stockade::write_file("$own/04w-no-server.txt", $wild =~ s/^flags +\K/--nonsense 
 ($code, undef, $text) = lab(['--file', "$own/04w-no-server.txt"]);
 like "$code $text", qr/^2 .*a server did not come up: .*nonsense/s, 'a server that knows no such flag: exit 2, and why';
 
+# The second play of an experiment, whose server is not there any more, closes what the first had.
+my ($redis) = grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
+chmod 0755, Stockade::write_file("$own/redis-server", qq{#!/bin/sh\nset -C; : >"$own/once" || exit 1\nexec $redis "\$@"\n});
+($code, undef, $text) = lab(['04w'], env => { PATH => $own });
+like "$code $text", qr/^2 .*04w, fix: redis-server did not start/s, 'a redis-server that starts only once: exit 2';
+
 # A run whose redis-server dies, so that nobody can say who has the lock, or one of whose instances
 # dies by itself, was not played.
 for my $case (

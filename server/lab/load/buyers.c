@@ -37,6 +37,8 @@ void buyers_close(void)
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         free(buyers.scrapes[i].text);
     free(buyers.orders);
+    /* The next play may close them without having opened them. */
+    buyers = (struct buyers){.most = 0};
 }
 
 /* Requests --------------------------------------------------------------------- */
