@@ -6,9 +6,14 @@
  * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
  * tests/full/stage.t asks for many.
  */
+#include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pty.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/syscall.h>
 
 #include "server/lab/base/expected.h"
 #include "server/lab/picture/draw.h"
@@ -347,6 +352,53 @@ UNIT_TEST(test_a_ledger_that_cannot_be_read_is_told)
     globfree(&found);
     assert_false(stage_move(stage, (struct stage_move){0, 's'}, &error));
     stage_close(stage);
+}
+
+/* An actor's process is known by its pidfd alone: its pid is another's after its end. */
+
+static bool has_no_pidfd;
+static int pidfd;       /* of the last actor */
+static pid_t actor_pid; /* its own */
+static bool is_killed;  /* the pid, since its process has ended */
+
+int pidfd_open(pid_t pid, unsigned flags)
+{
+    actor_pid = pid;
+    errno = EMFILE;
+    pidfd = has_no_pidfd ? -1 : (int)syscall(SYS_pidfd_open, pid, flags);
+    return pidfd;
+}
+
+int kill(pid_t pid, int number)
+{
+    is_killed = is_killed || pid == actor_pid;
+    return (int)syscall(SYS_kill, pid, number);
+}
+
+UNIT_TEST(test_an_actor_without_a_pidfd)
+{
+    const struct stage_scene scene = STAGE_SCENE("none");
+    struct fail error = {""};
+
+    has_no_pidfd = true;
+    assert_null(stage_open(&scene, &error));
+    has_no_pidfd = false;
+    assert_string_equal(error.text,
+                        "no process for actor a: Too many open files");
+    assert_true(is_killed);
+}
+
+UNIT_TEST(test_an_actor_that_has_ended_is_not_killed_by_its_pid)
+{
+    const struct stage_scene scene = STAGE_SCENE("none");
+    struct stage *stage = open_scene(&scene);
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+    assert_int_equal(kill(actor_pid, SIGKILL), 0);
+    assert_int_equal(poll(&end, 1, -1), 1);
+    is_killed = false;
+    stage_close(stage);
+    assert_false(is_killed);
 }
 
 UNIT_TEST(test_programs_are_known)

@@ -24,8 +24,12 @@ enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
 static bool has_ended(const struct page *page, int ms)
 {
     struct pollfd poller = {.fd = page->pidfd, .events = POLLIN};
+    int n;
 
-    return poll(&poller, 1, ms) > 0;
+    do
+        n = poll(&poller, 1, ms);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
 }
 
 /* Waits until a process gives the turn back, whose ACTOR could not begin if it says so.
@@ -215,6 +219,7 @@ static bool spawn(struct actor *actor)
     struct stage *stage = actor->stage;
     struct page *page = actor->page;
     pid_t pid;
+    int why;
 
     /* The process before may have been killed in the middle of a turn: nothing of it
      * may be left, its semaphores least. */
@@ -234,13 +239,18 @@ static bool spawn(struct actor *actor)
         (void)signal(SIGTERM, SIG_IGN);
         actor_main(&stage->world, page->lane, &stage->scene);
     }
-    if (pid < 0)
-        return fail_with(&stage->error, "no process for actor %c: %s",
-                         'a' + actor->index, strerror(errno));
     /* The pidfd says when it ends, and waitpid() cannot: the kernel buries children
      * here (stage_open()). */
+    page->pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    if (page->pidfd < 0) {
+        why = errno;
+        /* ESRCH: the process is gone, and its pid may be another's. */
+        if (pid > 0 && why != ESRCH)
+            (void)kill(pid, SIGKILL);
+        return fail_with(&stage->error, "no process for actor %c: %s",
+                         'a' + actor->index, strerror(why));
+    }
     page->pid = pid;
-    page->pidfd = pidfd_open(pid, 0);
     return await(actor);
 }
 
@@ -249,7 +259,9 @@ static bool spawn(struct actor *actor)
 void stage_kill(struct stage *stage, struct page *page)
 {
     if (page->pid > 0) {
-        (void)kill(page->pid, SIGKILL);
+        /* An actor may have ended by itself, and its pid be another's: kill() would end
+         * that one. */
+        (void)pidfd_send_signal(page->pidfd, SIGKILL, NULL, 0);
         (void)has_ended(page, -1);
         (void)close(page->pidfd);
     }
