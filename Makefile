@@ -287,6 +287,9 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/unit_test.o $(B)/tests/support/a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(if $(HAVE_SQL),-Wl$(comma)-u$(comma)mysql_engine) -o $@ $^ $(LDLIBS) -lcmocka
 
+# There may be no memory.
+$(B)/tests/test_stage: TEST_LD += -Wl,--wrap=calloc
+
 # Its disk can be slow.
 $(B)/tests/test_timeline: TEST_LD += -Wl,--wrap=timeline_write_event
 

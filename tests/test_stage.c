@@ -401,6 +401,26 @@ UNIT_TEST(test_an_actor_that_has_ended_is_not_killed_by_its_pid)
     assert_false(is_killed);
 }
 
+static bool has_no_memory;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return has_no_memory ? NULL : __real_calloc(n, size);
+}
+
+UNIT_TEST(test_a_stage_without_memory)
+{
+    const struct stage_scene scene = STAGE_SCENE("none");
+    struct fail error = {""};
+
+    has_no_memory = true;
+    assert_null(stage_open(&scene, &error));
+    has_no_memory = false;
+    assert_string_equal(error.text, "no memory for the stage");
+}
+
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");

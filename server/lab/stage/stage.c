@@ -365,8 +365,10 @@ struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
     if (!stage_can_play(scene, error))
         return NULL;
     stage = calloc(1, sizeof(*stage));
-    if (!stage)
+    if (!stage) {
+        (void)fail_with(error, "no memory for the stage");
         return NULL;
+    }
     stage->scene = *scene;
     stage->end = stage->actors; /* none is there yet */
     stage->expected = expected_of(scene->lock);
