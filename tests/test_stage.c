@@ -18,6 +18,7 @@
 #include "server/lab/base/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
+#include "server/lab/replay/game.h"
 #include "tests/support/stage_scene.h"
 
 enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
@@ -419,6 +420,25 @@ UNIT_TEST(test_a_stage_without_memory)
     assert_null(stage_open(&scene, &error));
     has_no_memory = false;
     assert_string_equal(error.text, "no memory for the stage");
+}
+
+/* In place of libc's: nothing else here needs one. */
+FILE *open_memstream(char **text, size_t *size)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+UNIT_TEST(test_a_picture_without_memory)
+{
+    static struct game game;
+    const struct stage_scene scene = STAGE_SCENE("none");
+    struct fail error = {""};
+
+    assert_true(game_open(&game, &scene, NULL, 0));
+    assert_false(game_save("/dev/null", &game, game_write_svg, &error));
+    assert_string_equal(error.text, "/dev/null: Cannot allocate memory");
+    game_close(&game);
 }
 
 UNIT_TEST(test_programs_are_known)

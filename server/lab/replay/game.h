@@ -91,8 +91,8 @@ json_t *game_json(const struct game *game, unsigned look);
 /* ---- files (save.c) ------------------------------------------------------------ */
 
 /* A game as a timeline (server/lab/timeline/); as a picture for a slide or a post: SVG, light
- * or dark as its reader is. */
-typedef void game_writer(FILE *out, const struct game *game);
+ * or dark as its reader is. False: there is no memory for it. */
+typedef bool game_writer(FILE *out, const struct game *game);
 game_writer game_write_timeline, game_write_svg;
 
 /* Writes GAME to the file PATH, in place of what it had. False and a text: it could not be

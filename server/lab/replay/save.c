@@ -19,10 +19,8 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
 
     /* A file that could not be written to its end is told at fclose(): a buffer may
      * hold all of it until then. */
-    if (good) {
-        write(out, game);
-        good = !ferror(out);
-    }
+    if (good)
+        good = write(out, game) && !ferror(out);
     return (out && fclose(out) == 0 && good) ||
            fail_with(error, "%s: %s", path, strerror(errno));
 }
@@ -52,13 +50,14 @@ static void write_head(FILE *out, const struct game *game)
                             .started_us = WORLD_BEGINS_US});
 }
 
-void game_write_timeline(FILE *out, const struct game *game)
+bool game_write_timeline(FILE *out, const struct game *game)
 {
     static struct stage_view view;
     unsigned remarks = game->verdict.remarks;
     size_t n;
     const struct stage_step *steps = stage_steps(game->stage, &n);
     json_t *verdict;
+    bool good;
 
     write_head(out, game);
     for (size_t i = 0; i < n; i++) {
@@ -80,9 +79,10 @@ void game_write_timeline(FILE *out, const struct game *game)
         remarks ? draw_json_faults(remarks) : NULL, "over", view.over, "stock",
         (json_int_t)view.stock, "sold", (json_int_t)view.sold, "orders",
         (json_int_t)view.orders, "events", (json_int_t)n, "dropped", 0);
-    (void)json_dumpf(verdict, out, JSON_COMPACT);
+    good = json_dumpf(verdict, out, JSON_COMPACT) == 0;
     fputc('\n', out);
     json_decref(verdict);
+    return good;
 }
 
 /* ---- a picture ---------------------------------------------------------------
@@ -217,7 +217,7 @@ static void write_all(FILE *out, const char *body, const char *heading,
     fputs("</svg>\n", out);
 }
 
-void game_write_svg(FILE *out, const struct game *game)
+bool game_write_svg(FILE *out, const struct game *game)
 {
     char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
     const struct stage_scene *scene = game->scene;
@@ -225,26 +225,31 @@ void game_write_svg(FILE *out, const struct game *game)
     size_t size, verdict_size;
     FILE *text = open_memstream(&body, &size);
     FILE *lines = open_memstream(&verdict, &verdict_size);
-    int end, y;
+    bool good = text && lines;
+    int end = 0, y;
 
-    if (!text || !lines)
-        return;
     /* The body is written before the frame: its height is the frame's. */
     stage_text(game->moves, game->n, schedule, sizeof(schedule));
     (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    schedule);
     /* The verdict is drawn as for a terminal, and cut into lines. */
-    end = write_steps(text, game, TOP + LINE_H + GAP_H);
-    draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
-    (void)fclose(lines);
+    if (good) {
+        end = write_steps(text, game, TOP + LINE_H + GAP_H);
+        draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
+    }
+    /* A text is whole only if its fclose() says so: it may need memory. */
+    good = lines && fclose(lines) == 0 && good;
     /* The lanes end with the steps; the verdict stands below. */
     y = end + 2 * GAP_H;
-    for (rest = verdict; (line = strsep(&rest, "\n")) != NULL && *line;)
+    for (rest = good ? verdict : NULL;
+         (line = strsep(&rest, "\n")) != NULL && *line;)
         y += write_text(text, EDGE, y, game->verdict.faults ? "bad" : "", line,
                         (size_t)2 * LANE_COLUMNS);
-    (void)fclose(text);
-    write_all(out, body, heading, scene->buyers, end - TOP, y + EDGE);
+    good = text && fclose(text) == 0 && good;
+    if (good)
+        write_all(out, body, heading, scene->buyers, end - TOP, y + EDGE);
     free(verdict);
     free(body);
+    return good;
 }
