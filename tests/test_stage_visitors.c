@@ -3,6 +3,7 @@
  * time, because a thread of the page waits for it. How they are played: e2e/lab-serve.t.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -30,6 +31,13 @@ __attribute__((constructor)) static void play(int argc, char *argv[])
     static char text[1 << 16];
     bool drips = argc == 2 && strcmp(argv[1], "drips") == 0;
 
+    if (argc == 2 && strcmp(argv[1], "thinks") == 0) {
+        (void)printf("{\"moves\"}\n");
+        (void)fflush(stdout);
+        (void)read(STDIN_FILENO, text, sizeof(text));
+        (void)kill(getppid(), SIGUSR1);
+        (void)pause();
+    }
     if (!drips && (argc != 2 || strcmp(argv[1], "floods") != 0))
         return;
     memset(text, '{', sizeof(text));
@@ -88,6 +96,38 @@ UNIT_TEST(test_a_folder_is_read_before_any_thread_has_it)
     assert_non_null(reader_at(&folder, 0));
     assert_true(has_ended || pthread_join(second, NULL) == 0);
     assert_string_equal(seen, "two");
+}
+
+static void *ask(void *id)
+{
+    char *answer;
+
+    (void)visitors_ask(id, "hint", &answer);
+    return answer;
+}
+
+UNIT_TEST(test_the_end_waits_for_no_answer)
+{
+    static char *const thinks[] = {"lab", "thinks", NULL};
+    char id[VISITORS_ID_BYTES], *answer;
+    struct fail error;
+    pthread_t asker;
+    sigset_t heard;
+    int number;
+
+    (void)alarm(ENDS_S);
+    (void)sigemptyset(&heard);
+    (void)sigaddset(&heard, SIGUSR1);
+    (void)pthread_sigmask(SIG_BLOCK, &heard, NULL);
+    assert_true(visitors_open(&error));
+    assert_int_equal(visitors_begin(false, thinks, NULL, id, &answer),
+                     VISITORS_OK);
+    free(answer);
+    assert_int_equal(pthread_create(&asker, NULL, ask, id), 0);
+    assert_int_equal(sigwait(&heard, &number), 0);
+    visitors_close();
+    assert_int_equal(pthread_join(asker, (void **)&answer), 0);
+    assert_null(answer);
 }
 
 UNIT_TEST(test_no_line_without_end)

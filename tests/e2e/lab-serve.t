@@ -316,6 +316,10 @@ subtest 'beside a service' => sub {
     like $run->{err}, qr/msg=lab error=.*port $port is not free/, 'and told';
     $service->kill9;
     ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service';
+    $service = Stockade->start(args => ['--lab', $port]);
+    my ($page) = grep { Stockade::Child::name_of($_) eq 'stockade-lab' } $service->children;
+    Stockade::Child::freeze($page);
+    is $service->stop, 0, 'a page that does not end is killed';
     $service = Stockade->start(args => ['--lab', $port, '--lab-public']);
     is $http->get("http://127.0.0.2:$port/lab")->{status}, 200, '--lab-public: at any address, by any name';
     $service->kill9;

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@
  * however that ends.
  */
 
-enum { READY_MS = 10000 };
+enum { READY_MS = 10000, END_MS = 5000 };
 
 /* In the child, where nothing may be called that takes a lock. */
 static _Noreturn void become(const char *path, char *port, bool is_public,
@@ -43,12 +44,22 @@ static _Noreturn void become(const char *path, char *port, bool is_public,
     _exit(127);
 }
 
-/* Waits until its games have ended. 0 = there is none. */
+/* Waits until its games have ended, but not for long: the service ends behind it, and whoever
+ * ends that has a limit. 0 = there is none. */
 static void beside_close(pid_t pid)
 {
+    struct pollfd page = {.events = POLLIN};
+
     if (pid == 0)
         return;
+    page.fd = pidfd_open(pid, 0);
     (void)kill(pid, SIGTERM);
+    (void)poll(&page, 1, END_MS);
+    if (page.fd >= 0)
+        (void)close(page.fd);
+    /* The page was not waited for yet: its pid is still its own. Games of a page that is
+     * killed end when nobody asks them any more. */
+    (void)kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
 }

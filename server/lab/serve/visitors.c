@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -41,12 +42,17 @@ static struct visitor visitors[VISITORS_MAX];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* one is not busy now */
 static bool is_open;
+static int closing =
+    -1; /* readable when no call may wait for its game any more */
 static struct folder folder; /* each game has one in it */
 
 bool visitors_open(struct fail *error)
 {
     /* The folder must be opened before any thread: its remover is forked. */
-    is_open = folder_open(&folder, FOLDER_IN_MEMORY, "lab", error);
+    closing = eventfd(0, EFD_CLOEXEC);
+    is_open =
+        (closing >= 0 || fail_with(error, "no eventfd: %s", strerror(errno))) &&
+        folder_open(&folder, FOLDER_IN_MEMORY, "lab", error);
     return is_open;
 }
 
@@ -119,7 +125,8 @@ static void stop(struct visitor *visitor)
 static bool listen_to(const struct visitor *visitor, char **answer)
 {
     const uint64_t until_ms = clock_ms() + ANSWER_MS;
-    struct pollfd line = {.fd = visitor->line, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = visitor->line, .events = POLLIN},
+                           {.fd = closing, .events = POLLIN}};
     char *text = malloc(ANSWER_BYTES_MAX), *end = NULL;
     size_t used = 0;
     uint64_t now_ms;
@@ -129,8 +136,9 @@ static bool listen_to(const struct visitor *visitor, char **answer)
      * no more time. */
     while (n > 0 && !end) {
         now_ms = clock_ms();
-        n = now_ms < until_ms && poll(&line, 1, (int)(until_ms - now_ms)) > 0
-                ? read(line.fd, text + used, ANSWER_BYTES_MAX - used)
+        n = now_ms < until_ms && poll(fds, 2, (int)(until_ms - now_ms)) > 0 &&
+                    !fds[1].revents
+                ? read(visitor->line, text + used, ANSWER_BYTES_MAX - used)
                 : 0;
         end = n > 0 ? memchr(text + used, '\n', (size_t)n) : NULL;
         used += n > 0 ? (size_t)n : 0;
@@ -281,7 +289,9 @@ void visitors_close(void)
 {
     (void)pthread_mutex_lock(&mutex);
     is_open = false;
-    /* A call keeps its game until the answer is there: so this waits for all of them. */
+    /* A call keeps its game until the answer is there, which may take a minute: all of
+     * them give up now. */
+    (void)eventfd_write(closing, 1);
     for (int i = 0; i < VISITORS_MAX; i++) {
         while (visitors[i].is_busy)
             (void)pthread_cond_wait(&left, &mutex);
@@ -291,4 +301,5 @@ void visitors_close(void)
     for (int i = 0; i < VISITORS_MAX; i++)
         leave(&visitors[i], true);
     folder_close(&folder);
+    (void)close(closing);
 }
