@@ -3,7 +3,9 @@
  * time, because a thread of the page waits for it. How they are played: e2e/lab-serve.t.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -29,16 +31,20 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 __attribute__((constructor)) static void play(int argc, char *argv[])
 {
     static char text[1 << 16];
-    bool drips = argc == 2 && strcmp(argv[1], "drips") == 0;
+    const char *word = argc > 1 ? argv[1] : "";
+    bool drips = strcmp(word, "drips") == 0;
 
-    if (argc == 2 && strcmp(argv[1], "thinks") == 0) {
-        (void)printf("{\"moves\"}\n");
-        (void)fflush(stdout);
-        (void)read(STDIN_FILENO, text, sizeof(text));
+    /* A judge begins to think at once, a game when it is asked. */
+    if (strcmp(word, "path") == 0 || strcmp(word, "replay") == 0) {
+        if (*word == 'r') {
+            (void)printf("{\"moves\": []}\n");
+            (void)fflush(stdout);
+            (void)read(STDIN_FILENO, text, sizeof(text));
+        }
         (void)kill(getppid(), SIGUSR1);
         (void)pause();
     }
-    if (!drips && (argc != 2 || strcmp(argv[1], "floods") != 0))
+    if (!drips && strcmp(word, "floods") != 0)
         return;
     memset(text, '{', sizeof(text));
     while (write(STDOUT_FILENO, text, drips ? 1 : sizeof(text)) > 0)
@@ -108,7 +114,7 @@ static void *ask(void *id)
 
 UNIT_TEST(test_the_end_waits_for_no_answer)
 {
-    static char *const thinks[] = {"lab", "thinks", NULL};
+    static char *const game[] = {"lab", "replay", NULL};
     char id[VISITORS_ID_BYTES], *answer;
     struct fail error;
     pthread_t asker;
@@ -120,7 +126,7 @@ UNIT_TEST(test_the_end_waits_for_no_answer)
     (void)sigaddset(&heard, SIGUSR1);
     (void)pthread_sigmask(SIG_BLOCK, &heard, NULL);
     assert_true(visitors_open(&error));
-    assert_int_equal(visitors_begin(false, thinks, NULL, id, &answer),
+    assert_int_equal(visitors_begin(VISITORS_GAME, game, NULL, id, &answer),
                      VISITORS_OK);
     free(answer);
     assert_int_equal(pthread_create(&asker, NULL, ask, id), 0);
@@ -128,6 +134,123 @@ UNIT_TEST(test_the_end_waits_for_no_answer)
     visitors_close();
     assert_int_equal(pthread_join(asker, (void **)&answer), 0);
     assert_null(answer);
+}
+
+/* More calls than may wait: those that are too many are refused, and the others wait until the
+ * laboratory ends. */
+
+enum { CALLS_MAX = 8 };
+
+static sem_t refused;
+
+struct call {
+    pthread_t thread;
+    char path[64];
+    const char *body;
+};
+
+static void *call(void *ctx)
+{
+    const struct call *call = ctx;
+    struct api_reply reply =
+        api_call("POST", call->path, call->body, strlen(call->body), -1);
+
+    free(reply.text);
+    if (reply.status == VISITORS_BUSY)
+        (void)sem_post(&refused);
+    return NULL;
+}
+
+static void assert_refused(struct call calls[], size_t n, size_t refused_n)
+{
+    (void)alarm(ENDS_S);
+    (void)sem_init(&refused, 0, 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(
+            pthread_create(&calls[i].thread, NULL, call, &calls[i]), 0);
+    for (size_t i = 0; i < refused_n; i++)
+        assert_int_equal(sem_wait(&refused), 0);
+    visitors_close();
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_join(calls[i].thread, NULL), 0);
+    assert_int_equal(sem_trywait(&refused), -1);
+}
+
+static void begin_game(char path[64])
+{
+    static const char body[] = "{\"lock\": \"none\"}";
+    struct api_reply reply =
+        api_call("POST", "/api/lab/games", body, strlen(body), -1);
+
+    assert_int_equal(reply.status, VISITORS_OK);
+    (void)snprintf(path, 64, "/api/lab/games/%s", reply.begun);
+    free(reply.text);
+}
+
+UNIT_TEST(test_few_judges_wait)
+{
+    struct call calls[CALLS_MAX];
+    struct fail error;
+    struct api_reply reply;
+    int gone[2];
+
+    for (int i = 0; i < CALLS_MAX; i++)
+        calls[i] = (struct call){.path = "/api/lab/judge",
+                                 .body = "{\"stop\": \"1\"}"};
+    (void)alarm(ENDS_S);
+    assert_true(visitors_open(&error));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, gone), 0);
+    (void)close(gone[1]);
+    reply = api_call("POST", calls->path, calls->body, strlen(calls->body),
+                     gone[0]);
+    assert_int_equal(reply.status, VISITORS_BUSY);
+    free(reply.text);
+    (void)close(gone[0]);
+    assert_refused(calls, CALLS_MAX, 4);
+}
+
+UNIT_TEST(test_few_calls_wait_for_a_game)
+{
+    struct call calls[CALLS_MAX];
+    struct fail error;
+
+    assert_true(visitors_open(&error));
+    begin_game(calls->path);
+    for (int i = 0; i < CALLS_MAX; i++) {
+        calls[i] = calls[0];
+        calls[i].body = "{\"command\": \"move a\"}";
+    }
+    assert_refused(calls, CALLS_MAX, 3);
+}
+
+UNIT_TEST(test_few_hints_at_once)
+{
+    struct call calls[4];
+    struct fail error;
+
+    assert_true(visitors_open(&error));
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        begin_game(calls[i].path);
+        calls[i].body = "{\"command\": \"hint\"}";
+    }
+    assert_refused(calls, COUNT_OF(calls), 2);
+}
+
+UNIT_TEST(test_few_searches_at_once)
+{
+    static char *const game[] = {"lab", "replay", NULL};
+    char id[VISITORS_ID_BYTES], *answer;
+    struct fail error;
+
+    (void)alarm(ENDS_S);
+    assert_true(visitors_open(&error));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            visitors_begin(VISITORS_SEARCH, game, NULL, id, &answer),
+            i < 2 ? VISITORS_OK : VISITORS_BUSY);
+        free(answer);
+    }
+    visitors_close();
 }
 
 UNIT_TEST(test_no_line_without_end)
@@ -140,8 +263,9 @@ UNIT_TEST(test_no_line_without_end)
     assert_true(visitors_open(&error));
     for (size_t i = 0; i < COUNT_OF(games); i++) {
         is_hurried = i == 1;
-        assert_int_equal(visitors_begin(false, games[i], NULL, id, &answer),
-                         VISITORS_BROKEN);
+        assert_int_equal(
+            visitors_begin(VISITORS_GAME, games[i], NULL, id, &answer),
+            VISITORS_BROKEN);
         assert_null(answer);
     }
     visitors_close();

@@ -15,15 +15,17 @@
  *                                 "command" asks how far it is, until it is "done"
  *     POST   /api/lab/runs        an experiment of load, {"experiment", "lock", "fix",
  *                                 "language"}: a "command" asks how far it is, until it
- *                                 is "done" (server/lab/load/load.h). 429: there
- *                                 are as many as there may be
+ *                                 is "done" (server/lab/load/load.h)
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
  * A game answers what game.h says, and its "id". What was wrong is in "error". A judge
  * is a game that says one thing, and takes a game's place meanwhile; they take turns.
+ * 429: there are as many searches, runs, judges or hints as there may be.
  */
 #include <jansson.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,12 @@
 #define RUNS     API "/runs"
 #define SEARCHES API "/searches"
 
-enum { ARGS_MAX = 24, ARG_BYTES = 32 };
+enum {
+    ARGS_MAX = 24,
+    ARG_BYTES = 32,
+    JUDGES_MAX = 4, /* one that judges, and those that wait for their turn */
+    HINTS_MAX = 2,  /* that are searched for */
+};
 
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
@@ -300,7 +307,7 @@ static struct api_reply tell(unsigned status, char *answer, const char *id)
     } else if (status == VISITORS_FULL) {
         told = refuse(status, "all games are taken: somebody has to end one");
     } else if (status == VISITORS_BUSY) {
-        told = refuse(status, "others are running a load: wait for its end");
+        told = refuse(status, "too many ask for this at once: wait a moment");
     } else if (status == VISITORS_NONE) {
         told = refuse(status, "this game is over: begin a new one");
     } else {
@@ -311,12 +318,69 @@ static struct api_reply tell(unsigned status, char *answer, const char *id)
     return told;
 }
 
+/* One more of at most MOST; false: there are as many. To be given back by N--. */
+static bool enter(atomic_uint *n, unsigned most)
+{
+    if (atomic_fetch_add(n, 1) < most)
+        return true;
+    (*n)--;
+    return false;
+}
+
+bool api_has_left(int peer)
+{
+    struct pollfd poller = {.fd = peer, .events = POLLRDHUP};
+
+    return poll(&poller, 1, 0) > 0;
+}
+
+static unsigned ask(const char *id, const char *command, char **answer)
+{
+    static atomic_uint hints;
+    bool is_hint = strcmp(command, "hint") == 0;
+    unsigned status;
+
+    *answer = NULL;
+    /* A hint wants all processors, as a search does. */
+    if (is_hint && !enter(&hints, HINTS_MAX))
+        return VISITORS_BUSY;
+    status = visitors_ask(id, command, answer);
+    hints -= is_hint;
+    return status;
+}
+
 /* One judge at a time, because each wants all processors for its few seconds; and it ends
  * when it has said its one thing. */
-static struct api_reply begin(const json_t *wish, const char *path)
+static unsigned judge(const struct args *args, const char *text, int peer,
+                      char id[VISITORS_ID_BYTES], char **answer)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static atomic_uint judges;
+    unsigned status = VISITORS_BUSY;
+
+    *answer = NULL;
+    if (!enter(&judges, JUDGES_MAX))
+        return status;
+    /* The turn is kept while it judges: two judges would halve each other's time, and
+     * call it up too soon. */
+    (void)pthread_mutex_lock(&turn);
+    if (!api_has_left(peer))
+        status = visitors_begin(VISITORS_GAME, (char *const *)args->argv, text,
+                                id, answer);
+    if (status == VISITORS_OK)
+        (void)visitors_end(id);
+    (void)pthread_mutex_unlock(&turn);
+    judges--;
+    return status;
+}
+
+static struct api_reply begin(const json_t *wish, const char *path, int peer)
+{
     struct args args = {.n = 0};
+    const char *text = text_in(wish, "text");
+    enum visitors_kind kind = strcmp(path, RUNS) == 0       ? VISITORS_RUN
+                              : strcmp(path, SEARCHES) == 0 ? VISITORS_SEARCH
+                                                            : VISITORS_GAME;
     bool judges = strcmp(path, JUDGE) == 0;
     char id[VISITORS_ID_BYTES], *answer;
     struct api_reply told;
@@ -324,17 +388,9 @@ static struct api_reply begin(const json_t *wish, const char *path)
 
     if (!read_wish(wish, path, &args))
         return refuse(422, args.error.text);
-    /* The turn is kept while it judges: two judges would halve each other's time, and
-     * call it up too soon. */
-    if (judges)
-        (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(strcmp(path, RUNS) == 0, (char *const *)args.argv,
-                            text_in(wish, "text"), id, &answer);
-    /* The judge has said its one thing. */
-    if (judges && status == VISITORS_OK)
-        (void)visitors_end(id);
-    if (judges)
-        (void)pthread_mutex_unlock(&turn);
+    status = judges ? judge(&args, text, peer, id, &answer)
+                    : visitors_begin(kind, (char *const *)args.argv, text, id,
+                                     &answer);
     told = tell(status, answer, id);
     /* A judge is over: the page has nothing to end. */
     if (status == VISITORS_OK && !judges)
@@ -343,7 +399,7 @@ static struct api_reply begin(const json_t *wish, const char *path)
 }
 
 struct api_reply api_call(const char *method, const char *path,
-                          const char *body, size_t n)
+                          const char *body, size_t n, int peer)
 {
     /* The id is whatever stands behind the path: find() knows no other than its own. */
     bool is_beginning = false;
@@ -359,10 +415,11 @@ struct api_reply api_call(const char *method, const char *path,
         return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
                                     "experiments", tell_experiments(), "stops",
                                     tell_stops(), "faults", faults()));
-    if (is_game && strcmp(method, "DELETE") == 0 && visitors_end(id))
-        return (struct api_reply){.status = 204};
-    if (is_game && strcmp(method, "DELETE") == 0)
-        return tell(VISITORS_NONE, NULL, id);
+    if (is_game && strcmp(method, "DELETE") == 0) {
+        status = visitors_end(id);
+        return status == VISITORS_OK ? (struct api_reply){.status = 204}
+                                     : tell(status, NULL, id);
+    }
     for (size_t i = 0; i < BEGINNINGS_N; i++)
         is_beginning |= strcmp(path, beginnings[i].path) == 0;
     if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))
@@ -374,11 +431,11 @@ struct api_reply api_call(const char *method, const char *path,
     if (!json_is_object(wish)) {
         done = refuse(400, "the body is no JSON object");
     } else if (!is_game) {
-        done = begin(wish, path);
+        done = begin(wish, path, peer);
     } else if (!command || strpbrk(command, "\r\n")) {
         done = refuse(422, "a game wants a \"command\", in one line");
     } else {
-        status = visitors_ask(id, command, &answer);
+        status = ask(id, command, &answer);
         done = tell(status, answer, id);
     }
     json_decref(wish);

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <microhttpd.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,8 +137,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
     const char *type = field(connection, "Content-Type");
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct pollfd peer = {.fd = info ? info->connect_fd : -1,
-                          .events = POLLRDHUP};
+    int peer = info ? info->connect_fd : -1;
     struct api_reply reply;
     enum MHD_Result done;
 
@@ -163,11 +161,11 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
         (!type || strncasecmp(type, "application/json", 16) != 0))
         return refuse(connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                       "the body must be application/json");
-    reply = api_call(method, path, request->body, request->n);
+    reply = api_call(method, path, request->body, request->n, peer);
     done = queue(connection, reply.status, "application/json",
                  reply.text ? reply.text : "");
     /* If the page was left while its game began, nobody will ever end it. */
-    if (reply.begun[0] && poll(&peer, 1, 0) > 0)
+    if (reply.begun[0] && api_has_left(peer))
         (void)visitors_end(reply.begun);
     free(reply.text);
     return done;

@@ -24,18 +24,23 @@ int lab_serve_main(int argc, char *argv[]);
 enum {
     VISITORS_MAX = 16, /* a search is one, and a judge, too */
     VISITORS_ID_BYTES = 33,
-    VISITORS_UNUSED_S = 10, /* a game that nobody has asked for so long ends,
+    VISITORS_UNUSED_S = 10,    /* a game that nobody has asked for so long ends,
                                if its place is wanted */
-    VISITORS_RUNS_MAX = 2,  /* under load, which wants the machine */
+    VISITORS_SEARCHES_MAX = 2, /* each wants all processors */
+    VISITORS_SEARCH_S = 60,    /* a search has ended then */
+    VISITORS_RUNS_MAX = 2,     /* under load, which wants the machine */
     VISITORS_RUN_UNUSED_S =
         15, /* one that nobody has asked for so long has ended */
 };
 
+enum visitors_kind { VISITORS_GAME, VISITORS_SEARCH, VISITORS_RUN };
+
 /* What became of a call, as a status of HTTP. */
 enum {
     VISITORS_OK = 200,
-    VISITORS_NONE = 404,   /* there is no such game, or none any more */
-    VISITORS_BUSY = 429,   /* there are as many runs as there may be */
+    VISITORS_NONE = 404, /* there is no such game, or none any more */
+    VISITORS_BUSY = 429, /* there are as many of the kind, or as many calls that
+                              wait for the game, as there may be */
     VISITORS_BROKEN = 500, /* its process gave no answer, and is gone */
     VISITORS_FULL = 503,   /* and all were asked something a moment ago */
 };
@@ -50,15 +55,16 @@ bool visitors_open(struct fail *error);
  * browsers that are killed say no goodbye, and a page whose game has ended plays the same
  * moves in a new one. */
 #define VISITORS_LOCK "mine.lock"
-unsigned visitors_begin(bool is_run, char *const args[], const char *text,
-                        char id[VISITORS_ID_BYTES], char **answer);
+unsigned visitors_begin(enum visitors_kind kind, char *const args[],
+                        const char *text, char id[VISITORS_ID_BYTES],
+                        char **answer);
 
 /* Sends LINE, which has no newline, and waits for the answer: to be freed; of
  * VISITORS_BROKEN as above. A run that is done has given its last one, and is gone. */
 unsigned visitors_ask(const char *id, const char *line, char **answer);
 
-/* False: there is no such game. */
-bool visitors_end(const char *id);
+/* VISITORS_OK, _NONE, or _BUSY. */
+unsigned visitors_end(const char *id);
 
 /* Ends all: for good, because none can begin any more. */
 void visitors_close(void);
@@ -75,8 +81,11 @@ struct api_reply {
 enum { API_BODY_BYTES_MAX = 32 * 1024 /* a lock's text, and more */ };
 
 /* METHOD of PATH, "/api/lab/games/...", with the N bytes of BODY, which are followed by a
- * NUL. Waits for a game to answer. */
+ * NUL, from the socket PEER. Waits for a game to answer. */
 struct api_reply api_call(const char *method, const char *path,
-                          const char *body, size_t n);
+                          const char *body, size_t n, int peer);
+
+/* Nobody waits at the other end. */
+bool api_has_left(int peer);
 
 #endif

@@ -24,7 +24,18 @@ enum {
     ANSWER_MS = 60000, /* a hint takes half of it at most */
     ANSWER_BYTES_MAX = 1 << 20,
     UNUSED_MS = VISITORS_UNUSED_S * 1000,
-    RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
+    WAITING_MAX = 4, /* calls for one game */
+};
+
+/* How many there may be of a kind, of which those count that somebody has asked lately: the
+ * others have ended by themselves. */
+static const struct {
+    unsigned most;
+    int64_t unused_ms;
+} limits[] = {
+    [VISITORS_GAME] = {UINT_MAX, UNUSED_MS},
+    [VISITORS_SEARCH] = {VISITORS_SEARCHES_MAX, 1000 * VISITORS_SEARCH_S},
+    [VISITORS_RUN] = {VISITORS_RUNS_MAX, 1000 * VISITORS_RUN_UNUSED_S},
 };
 
 /* One game. */
@@ -33,8 +44,9 @@ struct visitor {
     int line;                   /* what it is told, and all that it says */
     pid_t pid;                  /* 0 = no process */
     char id[VISITORS_ID_BYTES]; /* "" = free */
-    bool is_run;
-    bool is_busy; /* a call has it: it has one conversation */
+    enum visitors_kind kind;
+    bool is_busy;     /* a call has it: it has one conversation */
+    unsigned waiting; /* other calls */
 };
 
 static struct visitor visitors[VISITORS_MAX];
@@ -153,12 +165,12 @@ static bool listen_to(const struct visitor *visitor, char **answer)
 /* ---- all of them -------------------------------------------------------- */
 
 /* The place of a new game, which is busy; NULL: there is none, and *STATUS says why. */
-static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
-                                  unsigned *status)
+static struct visitor *take_place(enum visitors_kind kind,
+                                  char id[VISITORS_ID_BYTES], unsigned *status)
 {
     struct visitor *place = NULL;
     uint64_t dice[2], now_ms = clock_ms();
-    unsigned runs = 0;
+    unsigned of_kind = 0;
 
     *status = VISITORS_FULL;
     /* The dice are thrown before the mutex is taken: they may block. */
@@ -169,16 +181,15 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
         struct visitor *each = &visitors[i];
         int64_t unused_ms = (int64_t)(now_ms - each->used_ms);
 
-        /* A run that nobody has asked for so long ends by itself, and does not count
-         * as one. */
-        runs += each->id[0] && each->is_run && unused_ms <= RUN_UNUSED_MS;
+        of_kind += each->id[0] && each->kind == kind &&
+                   unused_ms <= limits[kind].unused_ms;
         /* The place is free, or may be had; of these it is the one that was unused for
          * the longest time. */
         if (!each->is_busy && (!each->id[0] || unused_ms > UNUSED_MS) &&
             (!place || each->used_ms < place->used_ms))
             place = each;
     }
-    if (is_run && runs >= VISITORS_RUNS_MAX) {
+    if (of_kind >= limits[kind].most) {
         *status = VISITORS_BUSY;
         place = NULL;
     }
@@ -190,19 +201,21 @@ static struct visitor *take_place(bool is_run, char id[VISITORS_ID_BYTES],
         memcpy(place->id, id, VISITORS_ID_BYTES);
         place->is_busy = true;
         place->used_ms = now_ms;
-        place->is_run = is_run;
+        place->kind = kind;
     }
     (void)pthread_mutex_unlock(&mutex);
     return place;
 }
 
-/* The game, which is busy from now on; NULL: there is none. */
-static struct visitor *find(const char *id)
+/* The game, which is busy from now on; NULL: *STATUS says why. */
+static struct visitor *find(const char *id, unsigned *status)
 {
     struct visitor *found;
+    bool waits = false;
 
+    *status = VISITORS_NONE;
     (void)pthread_mutex_lock(&mutex);
-    do { /* somebody may end it while we wait for it */
+    for (;;) { /* somebody may end it while we wait for it */
         found = NULL;
         for (int i = 0; i < VISITORS_MAX && *id; i++)
             if (strcmp(visitors[i].id, id) == 0)
@@ -210,7 +223,19 @@ static struct visitor *find(const char *id)
         /* A call that waits uses the game: its place must not be taken meanwhile. */
         if (found)
             found->used_ms = clock_ms();
-    } while (found && found->is_busy && pthread_cond_wait(&left, &mutex) == 0);
+        if (!found || !found->is_busy)
+            break;
+        /* Each call that waits has a connection, and there are few. */
+        if (!waits && found->waiting == WAITING_MAX) {
+            *status = VISITORS_BUSY;
+            found = NULL;
+            break;
+        }
+        waits = true;
+        found->waiting++;
+        (void)pthread_cond_wait(&left, &mutex);
+        found->waiting--;
+    }
     if (found)
         found->is_busy = true;
     (void)pthread_mutex_unlock(&mutex);
@@ -234,11 +259,12 @@ static void leave(struct visitor *visitor, bool ends)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-unsigned visitors_begin(bool is_run, char *const args[], const char *text,
-                        char id[VISITORS_ID_BYTES], char **answer)
+unsigned visitors_begin(enum visitors_kind kind, char *const args[],
+                        const char *text, char id[VISITORS_ID_BYTES],
+                        char **answer)
 {
     unsigned status;
-    struct visitor *visitor = take_place(is_run, id, &status);
+    struct visitor *visitor = take_place(kind, id, &status);
     char place[PATH_MAX];
     bool good;
 
@@ -253,36 +279,39 @@ unsigned visitors_begin(bool is_run, char *const args[], const char *text,
     /* The first answer tells a game from a run: one in place of the other is refused. */
     good = good && (!text || file_write(place, text, strlen(text))) &&
            start(visitor, args) && listen_to(visitor, answer) &&
-           (is_run ? strncmp(*answer, "{\"done\": ", 9) == 0
-                   : strstr(*answer, "\"moves\"") != NULL);
+           (kind == VISITORS_RUN ? strncmp(*answer, "{\"done\": ", 9) == 0
+                                 : strstr(*answer, "\"moves\"") != NULL);
     leave(visitor, !good);
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
 unsigned visitors_ask(const char *id, const char *line, char **answer)
 {
-    struct visitor *visitor = find(id);
+    unsigned status;
+    struct visitor *visitor = find(id, &status);
     bool good;
 
     *answer = NULL;
     if (!visitor)
-        return VISITORS_NONE;
+        return status;
     (void)dprintf(visitor->line, "%s\n", line);
     good = listen_to(visitor, answer);
     /* A game that gave no answer in time must end: a late one would be taken for that
      * of the next call. */
-    leave(visitor, !good || (visitor->is_run &&
+    leave(visitor, !good || (visitor->kind == VISITORS_RUN &&
                              strncmp(*answer, "{\"done\": true", 13) == 0));
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
-bool visitors_end(const char *id)
+unsigned visitors_end(const char *id)
 {
-    struct visitor *visitor = find(id);
+    unsigned status;
+    struct visitor *visitor = find(id, &status);
 
-    if (visitor)
-        leave(visitor, true);
-    return visitor != NULL;
+    if (!visitor)
+        return status;
+    leave(visitor, true);
+    return VISITORS_OK;
 }
 
 void visitors_close(void)
