@@ -4,6 +4,7 @@
 # is an error with a text and no verdict; and Ctrl-C leaves no process and no file.
 use utf8;
 use lib 'tests/e2e';
+use Cwd ();
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
@@ -96,6 +97,14 @@ my ($redis) = grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
 chmod 0755, Stockade::write_file("$own/redis-server", qq{#!/bin/sh\nset -C; : >"$own/once" || exit 1\nexec $redis "\$@"\n});
 ($code, undef, $text) = lab(['04w'], env => { PATH => $own });
 like "$code $text", qr/^2 .*04w, fix: redis-server did not start/s, 'a redis-server that starts only once: exit 2';
+
+# The second of two servers ends at once, and says nothing.
+ok Stockade::copy_build("$own/build"), 'a build of its own';
+unlink "$own/build/stockade";
+my $real = Cwd::abs_path(Stockade::binary());
+chmod 0755, Stockade::write_file("$own/build/stockade", qq{#!/bin/sh\n(set -C; : >"$own/first") 2>/dev/null && exec $real "\$@"\nexit 1\n});
+($code, undef, $text) = Stockade::told([qw(run 03)], binary => "$own/build/stockade-lab", seconds => 60);
+like "$code $text", qr/^2 .*a server did not come up: it has ended without a word/s, 'a server that says nothing: exit 2';
 
 # A run whose redis-server dies, so that nobody can say who has the lock, or one of whose instances
 # dies by itself, was not played.

@@ -234,7 +234,10 @@ bool site_ready(void)
 {
     uint64_t until_ms = clock_ms() + READY_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
+    bool has_begun[SITE_INSTANCES_MAX];
 
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        has_begun[i] = site.instances[i].state == SITE_STARTS;
     while (count_in(SITE_STARTS) > 0) {
         if (clock_ms() > until_ms)
             return site_fail("a server did not come up in %d s",
@@ -244,13 +247,13 @@ bool site_ready(void)
         (void)poll(fds, site_fds(fds), TURN_MS);
         site_read();
     }
-    /* An instance that was never started says nothing; one that has ended before it was
-     * ready has left a last line. */
+    /* An instance that has ended before it was ready may have left a last line. */
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site.instances[i].state == SITE_GONE &&
-            !*site.instances[i].address && *site.instances[i].last)
+        if (has_begun[i] && !*site.instances[i].address)
             return site_fail("a server did not come up: %s",
-                             site.instances[i].last);
+                             *site.instances[i].last
+                                 ? site.instances[i].last
+                                 : "it has ended without a word");
     return true;
 }
 
