@@ -74,6 +74,10 @@ subtest 'a game' => sub {
     ($status, $game) = command($id, 'move z');
     is $status, 200;
     like $game->{error}, qr/z/, 'what is no move is told';
+    ($status, $game) = command($id, 'move ' . 'a ' x 200);
+    like $game->{error}, qr/^a line is: /, 'nor is a line that is too long';
+    ($status, $game) = command($id, 'back 0');
+    is_deeply [@{$game}{qw(schedule error)}], ['', undef], 'whose rest is no other line';
     is + (ask('DELETE', "/api/lab/games/$id"))[0], 204, 'ended';
     is + (command($id, 'move a'))[0], 404, 'is over';
     ok Stockade::eventually(20, sub { !processes() }), 'its processes are gone';
@@ -133,6 +137,8 @@ subtest 'a lock of one\'s own' => sub {
     my $broken = $told->{faults}{'foreign-release'};
     like $broken, qr/ L /, 'which has found a way';
     is + (command($id, 'look'))[0], 500, 'and is over then';
+    my $answers = Stockade::run([qw(explore -i --json --seconds 60 fenced)], keys => 'look' x 100 . "\n")->{out};
+    is scalar(() = $answers =~ /\n/g), 2, 'a long line is one question';
     ($status, $game) = command($game->{id}, "move $broken");
     is_deeply $game->{faults}, ['foreign-release'], 'by which the game breaks';
     ask('DELETE', "/api/lab/games/$game->{id}");

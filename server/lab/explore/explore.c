@@ -162,7 +162,7 @@ static bool take_question(void)
 {
     char line[100];
 
-    return fgets(line, sizeof(line), stdin) != NULL;
+    return stage_options_read_line(line, sizeof(line));
 }
 
 /* On a terminal, a line that rewrites itself. */

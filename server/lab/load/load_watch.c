@@ -150,8 +150,8 @@ bool load_watch_ends(void)
         take_sample(now_us);
     /* One line at a time: the others wait for the next turn. */
     if (poll(&input, 1, 0) > 0) {
-        watch.has_gone =
-            !fgets(line, sizeof(line), stdin) || !answer(watch.run, false);
+        watch.has_gone = !stage_options_read_line(line, sizeof(line)) ||
+                         !answer(watch.run, false);
         watch.seen_ms = now_us / 1000;
     }
     watch.has_gone = watch.has_gone || stage_options_interrupted() ||
@@ -198,7 +198,7 @@ int load_watch_main(const struct experiment_play *play, unsigned look)
     ran = load_kind.run(play, &run);
     /* The last answer waits for its question, unless the viewer is gone. */
     if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
-        fgets(line, sizeof(line), stdin))
+        stage_options_read_line(line, sizeof(line)))
         (void)answer(&run, true);
     watch.run = NULL;
     json_decref(run.json);

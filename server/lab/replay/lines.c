@@ -76,7 +76,7 @@ static bool obey(struct lines *lines, char *line)
     char more;
     int n;
 
-    line[strcspn(line, "\r\n")] = '\0';
+    line[strcspn(line, "\r")] = '\0';
     /* A hint is of one answer: the next one must not show it again. */
     lines->has_hint =
         strcmp(line, "hint") == 0 && game_hint(game, lines->goal, &lines->hint);
@@ -121,7 +121,7 @@ int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
         good = game_move(game, moves[i]);
     /* Each answer is a state: first that of the start, and then one for each line. */
     while (answer(&lines, !good) && game->stage && stage_options_wait_input() &&
-           fgets(line, sizeof(line), stdin))
+           stage_options_read_line(line, sizeof(line)))
         good = obey(&lines, line);
     if (!game->stage)
         return 2;

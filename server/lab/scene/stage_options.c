@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +41,24 @@ bool stage_options_wait_input(void)
     while (!interrupted && poll(&input, 1, INPUT_LOOK_MS) <= 0)
         continue;
     return !interrupted;
+}
+
+bool stage_options_read_line(char *line, int size)
+{
+    size_t n;
+    int c = 0;
+
+    if (!fgets(line, size, stdin))
+        return false;
+    n = strcspn(line, "\n");
+    /* The rest of a line must go with it, or would be a line of its own. */
+    if (n + 1 == (size_t)size) {
+        n = 0;
+        while (c != '\n' && c != EOF)
+            c = getchar();
+    }
+    line[n] = '\0';
+    return true;
 }
 
 static bool read_number(const char *name, const char *arg, int64_t least,

@@ -35,4 +35,8 @@ bool stage_options_interrupted(void);
  * False: Ctrl-C or SIGTERM came. */
 bool stage_options_wait_input(void);
 
+/* The next line of it, without its end; one that has no room in SIZE is taken whole, and is
+ * empty. False: there is none. */
+bool stage_options_read_line(char *line, int size);
+
 #endif
