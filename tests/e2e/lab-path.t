@@ -4,9 +4,11 @@
 # in one file. All of it in Chinese as well, within 80 columns.
 use utf8;
 use Encode qw(encode_utf8);
+use IPC::Open3 qw(open3);
 use JSON::PP ();
 use lib 'tests/e2e';
 use Stockade;
+use Stockade::Child;
 
 binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
 
@@ -167,6 +169,24 @@ subtest 'what goes wrong is told' => sub {
     Stockade::write_file("$state/stockade/path", "nonsense\nno-lock broken many mended\n\nleft-behind broken 2\nleft-behind mended\n" . 'x' x 1000);
     my ($status, $out) = path('');
     is_deeply [$out =~ /^\[x\] (\d\d)/mg], ['03'], 'what makes no sense in the file says nothing';
+};
+
+subtest 'Ctrl-C is no answer' => sub {
+    local $ENV{XDG_STATE_HOME} = $state; # where stop 3 was broken
+    for ([qr/your choice/, 'q', '3'], [undef, '', '--judge', '--seconds', 60, '18']) {
+        my ($asks, $keys, @args) = @$_;
+        my $pid = open3(my $in, my $says, undef, Stockade::binary(), 'lab', 'path', @args);
+        print {$in} $keys;
+        $in->flush;
+        my $said = '';
+        sysread $says, $said, 4096, length $said or last while $asks && $said !~ $asks;
+        ok $asks || Stockade::eventually(20, sub { Stockade::Child::children_of($pid) }), 'it waits for a key, or searches';
+        kill 'INT', $pid;
+        $said .= do { local $/ = undef; <$says> // '' };
+        waitpid $pid, 0;
+        is $? >> 8, 2, "@args: exit 2";
+        unlike $said, qr/time was up/, 'and nothing of a time';
+    }
 };
 
 subtest 'where nothing can be kept, it is played all the same' => sub {

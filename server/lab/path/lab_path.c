@@ -303,7 +303,7 @@ static int walk_stop(void)
     }
     status = stop->schedule ? mend_it() : agree();
     if (status != SOLVED)
-        return status;
+        return stage_options_interrupted() ? COULD_NOT_RUN : status;
     progress->is_mended = true;
     progress_add(0);
     SAY("solved\n\n");

@@ -7,6 +7,7 @@
 
 #include "server/lab/explore/explore.h"
 #include "server/lab/replay/game.h"
+#include "server/lab/scene/stage_options.h"
 
 /* The languages first, then what is to be broken, and the choices. */
 enum { BREAK = EXPERIMENT_LANGUAGES_N, CHOICES };
@@ -239,6 +240,10 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
             nearest = &faults[i];
             judgement.fault = i;
         }
+    }
+    if (!nearest && !explore->result.is_whole && stage_options_interrupted()) {
+        (void)fail_with(error, "interrupted");
+        return PATH_FAILED;
     }
     /* "It holds" needs a search that was whole. */
     judgement.answer = nearest                    ? PATH_BREAKS
