@@ -3,6 +3,7 @@
  * told at length; of several there is a line each. See experiment.h.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,8 +157,8 @@ static bool play(const struct experiment *experiment, unsigned index,
                  struct experiment_run *run)
 {
     const char *save = options.save;
-    /* Three runs have three files: the first has the name as it is. */
-    char path[1024];
+    /* A path that is cut here is one that fopen() finds too long, and says so. */
+    char path[PATH_MAX + sizeof(".rest")];
 
     run->out = options.json || all_n > 1 ? NULL : stdout;
     run->json = options.json ? json_object() : NULL;
@@ -167,6 +168,7 @@ static bool play(const struct experiment *experiment, unsigned index,
     run->name = experiment->entry.name;
     /* Real instances are over when they are; on the stage conclude() says so. */
     run->is_over = true;
+    /* Three runs have three files: the first has the name as it is. */
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    (const char *[]){"", ".fix", ".rest"}[index]);
     if (save && experiment->kind != &steps_kind)

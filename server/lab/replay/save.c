@@ -22,7 +22,7 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
     if (good)
         good = write(out, game) && !ferror(out);
     return (out && fclose(out) == 0 && good) ||
-           fail_with(error, "%s: %s", path, strerror(errno));
+           fail_with(error, "%.900s: %s", path, strerror(errno));
 }
 
 /* ---- a timeline ------------------------------------------------------------- */
