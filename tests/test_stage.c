@@ -441,6 +441,55 @@ UNIT_TEST(test_a_picture_without_memory)
     game_close(&game);
 }
 
+/* SIGKILL to the redis-server that this process has started last. */
+static void kill_server(void)
+{
+    char path[64], name[16];
+    int pid, last = 0;
+    FILE *children, *comm;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children",
+                   (int)getpid());
+    assert_non_null(children = fopen(path, "r"));
+    while (fscanf(children, "%d", &pid) == 1) {
+        (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+        comm = fopen(path, "r");
+        if (comm && fscanf(comm, "%15s", name) == 1 &&
+            strcmp(name, "redis-server") == 0)
+            last = pid;
+        if (comm)
+            (void)fclose(comm);
+    }
+    (void)fclose(children);
+    assert_true(last > 0 && kill(last, SIGKILL) == 0);
+}
+
+/* A move that a dead server does not answer has no verdict. */
+UNIT_TEST(test_a_server_that_is_gone_is_told)
+{
+    static const char *const schedules[][3] = {
+        {"redisson", "a^", "^"},
+        {"redisson", "a", "F"},
+        {"redlock", "a a a", "3F"},
+        {"redisson --replica", "a", "R"},
+        {"redisson --replica", "a R", "P"},
+    };
+    struct stage_move moves[STAGE_MOVES_MAX];
+    struct fail error;
+
+    for (size_t i = 0; i < COUNT_OF(schedules); i++) {
+        const struct stage_scene scene = scene_of(schedules[i][0]);
+        struct stage *stage = open_scene(&scene);
+
+        play(stage, schedules[i][1]);
+        kill_server();
+        (void)moves_of(schedules[i][2], moves);
+        if (stage_move(stage, moves[0], &error) || !stage_is_broken(stage))
+            fail_msg("'%s' of a dead server is played", schedules[i][2]);
+        stage_close(stage);
+    }
+}
+
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");

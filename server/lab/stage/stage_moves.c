@@ -582,7 +582,8 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
     done = (actor ? act(actor, move.kind) : act_of_world(stage, move)) &&
            stage_settle(stage);
     count_run(stage, last);
-    return done || fail_with(error, "%s",
-                             stage->error.text[0] ? stage->error.text
-                                                  : "the stage is broken");
+    /* The error stays with the stage, because a verdict on half a move would be none. */
+    if (!done && !stage_is_broken(stage))
+        (void)fail_with(&stage->error, "a redis-server does not answer");
+    return done || fail_with(error, "%s", stage->error.text);
 }
