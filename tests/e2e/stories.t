@@ -24,6 +24,8 @@ my @stories = (
         '--deduct guarded redisson', 'a a! L b', '', 1, 0, 0],
     ['a lock of the other product is left behind as well',
         '--products 2 --programs order:product=2,order setnx', 'a a!', 'left-for-ever', 2, 0, 0],
+    ['a fifth lock has its holder, and is left behind by that',
+        '--buyers 4 --products 5 --programs order:product=2,order:product=3,order:product=4,order:product=5 setnx', 'a b c d d!', 'left-for-ever', 5, 0, 0],
     ['who dies takes those of its process along',
         '--one-process --deduct guarded set-nx-px', 'a a!', '', 1, 0, 1],
     ['a lock that counts in the session is not lengthened',

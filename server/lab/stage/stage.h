@@ -50,7 +50,7 @@
 enum {
     STAGE_ENABLED_MAX = 80, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
-    STAGE_LOCKS_MAX = 4,
+    STAGE_LOCKS_MAX = 32,   /* that one schedule may touch */
 };
 
 /* The audit of the store, as faults: the same for a schedule of the stage and for real

@@ -33,8 +33,9 @@ static struct actor *owner_in(struct stage *stage, const char *line)
     return NULL;
 }
 
-/* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
-static void take_line(struct stage *stage, const char *line, uint64_t now_us)
+/* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. False:
+ * stage->error. */
+static bool take_line(struct stage *stage, const char *line, uint64_t now_us)
 {
     bool is_one = stage->world.nodes_n == 1;
     unsigned node = is_one ? 0 : (unsigned)(line[0] - '1');
@@ -44,11 +45,11 @@ static void take_line(struct stage *stage, const char *line, uint64_t now_us)
     line += is_one ? 0 : strlen("1/");
     if (!stage_is_lock(line) ||
         sscanf(line, "%31s %*s %lld", new.name, &left_ms) != 2)
-        return;
+        return true;
     lock = stage_lock_of(stage, new.name);
-    /* A lock beyond the last place is not judged: no program has so many. */
+    /* A lock without a place could not be judged, and a verdict speaks of all. */
     if (!lock && stage->locks_n == STAGE_LOCKS_MAX)
-        return;
+        return fail_with(&stage->error, "more than %d locks", STAGE_LOCKS_MAX);
     if (!lock)
         *(lock = &stage->locks[stage->locks_n++]) = new;
     /* A lease without an end outlasts all others; 0 would be no key at all. */
@@ -59,6 +60,7 @@ static void take_line(struct stage *stage, const char *line, uint64_t now_us)
     if (!lock->has_key || lock->node_ends_us[node] > lock->ends_us)
         lock->ends_us = lock->node_ends_us[node];
     lock->has_key = true;
+    return true;
 }
 
 /* The actor that has enough of several servers. */
@@ -117,8 +119,8 @@ static void note_holder(struct stage *stage, struct stage_lock *lock,
     }
 }
 
-/* A lease that has ended was nobody's before this move. */
-static void look_at_keys(struct stage *stage, struct stage_lock before[])
+/* A lease that has ended was nobody's before this move. False: stage->error. */
+static bool look_at_keys(struct stage *stage, struct stage_lock before[])
 {
     uint64_t now_us = stage_now_us(stage);
 
@@ -141,9 +143,11 @@ static void look_at_keys(struct stage *stage, struct stage_lock before[])
     }
     for (const char *line = stage->look->keys; *line;
          line += strcspn(line, "\n"), line += *line == '\n')
-        take_line(stage, line, now_us);
+        if (!take_line(stage, line, now_us))
+            return false;
     for (unsigned i = 0; i < stage->locks_n; i++)
         note_holder(stage, &stage->locks[i], &before[i]);
+    return true;
 }
 
 /* It goes on when a message has come. */
@@ -316,8 +320,8 @@ bool stage_settle(struct stage *stage)
     memcpy(before, stage->locks, sizeof(before));
     if (!look_at_servers(stage))
         return false;
-    if (stage->touched)
-        look_at_keys(stage, before);
+    if (stage->touched && !look_at_keys(stage, before))
+        return false;
     /* The rules compare lanes as this move has left them: they must come before looks,
      * in which actors go on. */
     stage_check_locks(stage, before);
