@@ -126,6 +126,13 @@ unlike Stockade::slurp($picture), qr/verdict: nothing[^<]*<[^t]*bad/, 'nothing b
 is $code, 2, 'a picture that cannot be written: exit 2';
 like $why, qr{replay: --svg: /no/x\.svg: No such file}, 'and why';
 
+# A hint has no room for all of its bounds behind 62 moves, and none at all behind 64.
+for my $renewals (61, 63) {
+    $out = Stockade::run([qw(replay -i --json --max-hold-ms 3600000 redisson), 'a' . ' aw' x $renewals], keys => "hint\n", seconds => 100)->{out};
+    my ($hint) = map { $_->{hint} // () } map { JSON::PP::decode_json($_) } split /\n/, $out;
+    ok !$hint->{whole}, "a hint behind $renewals renewals: $hint->{schedules} schedules are not all";
+}
+
 # ---- in Chinese -------------------------------------------------------------
 
 for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explore --zh --crashes 0 set-nx-px)]) {
