@@ -35,6 +35,13 @@ my (undef, $held) = json(qw(explore --json --crashes 0 --expiries 0 --deduct gua
 like $held->{verdict}, qr/\Anone in $held->{schedules} schedules: all within/, 'JSON: the same';
 is $held->{bounds}{waits}, 2, 'and within what';
 
+for my $case (['redlock', q{a server's own L and F}], ['--replica redisson', q{the replica's R and P}]) {
+    my @few = (qw(--moves 3 --late 1), split / /, $case->[0]);
+    (undef, $out) = run('explore', @few);
+    like $out, qr/^.*refusals 0;\nnever played: $case->[1]$/m, "$case->[0]: what no bound lets it play";
+    is +(json('explore', '--json', @few))[1]{never_played}, $case->[1], 'JSON: the same';
+}
+
 ($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
 is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
 like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?(?:, and \d+ at random)?$/m, 'and says what was played';

@@ -8,6 +8,7 @@
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/scene/stage_options.h"
+#include "server/lab/world/world.h"
 
 /* "naive", "guarded" or "batched" */
 static const char *deduct(const struct explore *explore)
@@ -43,6 +44,16 @@ static void tell_troubles(FILE *out, const struct explore *explore,
     }
 }
 
+/* The moves that the scene has, and no bound lets a search play; NULL: there are none. */
+static const char *never_played(const struct stage_scene *scene)
+{
+    /* The rows of --all are of locks on one server and on several. */
+    return scene->replica ? "the replica's R and P"
+           : !scene->lock || world_nodes_for(scene->lock) > 1
+               ? "a server's own L and F"
+               : NULL;
+}
+
 /* Troubles that there are none of are told as well, because nothing is known of them. */
 void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
@@ -70,6 +81,10 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
         tell_troubles(out, explore, false, ";\n");
     } else {
         draw_say(out, explore->look, "no troubles");
+    }
+    if (never_played(scene)) {
+        draw_say(out, explore->look, ";\n");
+        draw_say(out, explore->look, "never played: %s", never_played(scene));
     }
     fputs("\n\n", out);
 }
@@ -219,16 +234,16 @@ bool explore_tell_json(const struct explore *explore, bool done)
                 faults, stage_fault_word(i),
                 json_string(search_text(&result->faults[i])));
     all = json_pack(
-        "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
-        "s:I, s:o}",
+        "{s:o, s:s, s:i, s:s*, s:o, s:s*, s:s, s:I, s:I, s:i, s:i, s:I, s:b, "
+        "s:b, s:I, s:o}",
         "lock", draw_json_text(explore->scene.lock, 0), "deduct",
         deduct(explore), "buyers", (int)scene->buyers, "flags", explore->flags,
-        "bounds", bounds, "verdict", explore_verdict(explore), "schedules",
-        (json_int_t)result->schedules, "states", (json_int_t)result->states,
-        "moves", (int)result->moves, "moves_with_one_trouble",
-        (int)explore->calm.moves, "at_random", (json_int_t)explore->at_random,
-        "whole", result->is_whole, "done", done, "ms", (json_int_t)explore->ms,
-        "faults", faults);
+        "bounds", bounds, "never_played", never_played(scene), "verdict",
+        explore_verdict(explore), "schedules", (json_int_t)result->schedules,
+        "states", (json_int_t)result->states, "moves", (int)result->moves,
+        "moves_with_one_trouble", (int)explore->calm.moves, "at_random",
+        (json_int_t)explore->at_random, "whole", result->is_whole, "done", done,
+        "ms", (json_int_t)explore->ms, "faults", faults);
     if (explore->random_s > 0)
         (void)json_object_update_new(
             all,
