@@ -39,11 +39,13 @@ enum plant {
     PATIENT,         /* whoever waits for a lock does so for a minute */
     REPLAY_REFUSED, /* an order that comes again is told that its key is another's */
     STUCK,          /* user 2 waits for nobody when it has ordered */
+    STEP_MORE, /* user 2 hears no price, and in a search user 1 has a step more */
 };
 
 enum { TIRED_AFTER = 3 };
 
 static enum plant planted; /* the actors are forked from here */
+static pid_t tester; /* this process, and the parent of actors that confirm */
 
 /* ---- the bugs ----------------------------------------------------------- */
 
@@ -135,7 +137,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         (void)strcpy(first, order->record.id);
     if (planted == ID_OF_THE_FIRST && order->record.number > 1)
         (void)strcpy(order->record.id, first);
-    if (planted == PRICE_UNTOLD)
+    if (planted == PRICE_UNTOLD ||
+        (planted == STEP_MORE && order->record.user_id == 2))
         order->record.price_cents = 0;
     if (planted == REPLAY_REFUSED && order->record.replayed)
         order->record.status = STORE_KEY_REUSED;
@@ -172,6 +175,9 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
     __real_one_by_one_run(task, worker);
     was_sold_out = order->outcome == ORDER_SOLD_OUT;
     while (planted == RESTLESS && !turns_ending())
+        (void)store_naive_select(worker->reader, &order->record, &stock, NULL);
+    if (planted == STEP_MORE && order->record.user_id == 1 &&
+        getppid() != tester && !turns_ending())
         (void)store_naive_select(worker->reader, &order->record, &stock, NULL);
     (void)sem_init(&nobody, 0, 0);
     if (planted == STUCK && order->record.user_id == 2 && !turns_ending())
@@ -395,4 +401,21 @@ UNIT_TEST(test_findings_are_confirmed)
     print_message("%s\n", error.text);
     assert_non_null(strstr(error.text, "an error of the stage's own"));
     assert_false(result.faults[STAGE_LOST].is_found);
+}
+
+/* A schedule of which a move is refused is another one, whatever it breaks. */
+UNIT_TEST(test_a_finding_is_confirmed_by_all_its_moves)
+{
+    const struct search_bounds bounds = {.preemptions = 2, .moves = 3};
+    const struct stage_scene scene =
+        scene_of("none --deduct guarded --stock 2");
+    static struct search_result result;
+    struct fail error = {""};
+
+    planted = STEP_MORE;
+    tester = getpid();
+    assert_false(search_run(&scene, &bounds, 1, NULL, NULL, &result, &error));
+    planted = NOTHING;
+    assert_non_null(strstr(error.text, "'a a b' does not come out again"));
+    assert_non_null(strstr(error.text, "'a' is no move now"));
 }

@@ -267,6 +267,7 @@ static bool confirm(const struct stage_scene *scene,
         struct fail why = {"it does not break"};
         struct stage *stage;
         unsigned faults = 0;
+        bool goes_on = true;
 
         if (!found->is_found)
             continue;
@@ -280,10 +281,12 @@ static bool confirm(const struct stage_scene *scene,
         if (!stage)
             return fail_with(error, "%s", why.text);
         /* The fault is judged after each move, because it may be there for a moment
-         * only; the last move must show it. */
-        for (size_t j = 0; j < all.n; j++)
-            faults =
-                stage_move(stage, all.moves[j], &why) ? stage_faults(stage) : 0;
+         * only; the last move must show it. A move that is refused is the end, because
+         * the fault would be one of the others alone. */
+        for (size_t j = 0; j < all.n && goes_on; j++) {
+            goes_on = stage_move(stage, all.moves[j], &why);
+            faults = goes_on ? stage_faults(stage) : 0;
+        }
         stage_close(stage);
         if (faults & (1u << i))
             continue;
