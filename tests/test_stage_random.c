@@ -65,6 +65,7 @@ UNIT_TEST(test_shortens)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     struct search_found found = {.n = 0}, right = {.n = 0};
+    _Atomic bool stop = true;
     char text[4 * STAGE_MOVES_MAX + 1];
     struct fail error;
     struct stage *stage = stage_open(&scene, &error);
@@ -72,13 +73,16 @@ UNIT_TEST(test_shortens)
     assert_non_null(stage);
     /* Two moves of no use, and switches where none is needed. */
     found.n = (size_t)stage_parse("a a b L b b b a b a b", found.moves, &error);
-    assert_true(random_shorten(stage, STAGE_OVERSOLD, &found, &error));
+    assert_true(random_shorten(stage, STAGE_OVERSOLD, &stop, &found, &error));
+    assert_int_equal(found.n, 11); /* nobody waits for it any more */
+    stop = false;
+    assert_true(random_shorten(stage, STAGE_OVERSOLD, &stop, &found, &error));
     stage_text(found.moves, found.n, text, sizeof(text));
     /* No shorter, and each of them goes on for as long as it can. */
     assert_string_equal(text, "a a L b b b b a a");
 
     right.n = (size_t)stage_parse("a a a a", right.moves, &error);
-    assert_false(random_shorten(stage, STAGE_OVERSOLD, &right, &error));
+    assert_false(random_shorten(stage, STAGE_OVERSOLD, &stop, &right, &error));
     assert_non_null(strstr(error.text, "does not break again"));
     stage_close(stage);
 }

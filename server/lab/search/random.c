@@ -188,6 +188,7 @@ struct shortening {
     unsigned fault;
     struct search_found *best;
     unsigned replays;
+    const _Atomic bool *stop;
     struct fail *error; /* "" = the stage is well */
 };
 
@@ -233,8 +234,8 @@ static bool take(struct shortening *s, struct search_found *trial)
 {
     /* Fewer moves are better, then fewer switches: an equal one is not taken, or the
      * loop would not end. */
-    if (s->error->text[0] || s->replays >= REPLAYS_MAX || !breaks(s, trial) ||
-        trial->n > s->best->n ||
+    if (s->error->text[0] || *s->stop || s->replays >= REPLAYS_MAX ||
+        !breaks(s, trial) || trial->n > s->best->n ||
         (trial->n == s->best->n && switches(trial) >= switches(s->best)))
         return false;
     *s->best = *trial;
@@ -286,10 +287,14 @@ static bool join(struct shortening *s)
 }
 
 bool random_shorten(struct stage *stage, unsigned fault,
-                    struct search_found *found, struct fail *error)
+                    const _Atomic bool *stop, struct search_found *found,
+                    struct fail *error)
 {
-    struct shortening s = {
-        .stage = stage, .fault = fault, .best = found, .error = error};
+    struct shortening s = {.stage = stage,
+                           .fault = fault,
+                           .best = found,
+                           .stop = stop,
+                           .error = error};
     bool goes_on = true;
 
     /* ERROR is what says that the stage is well. */
@@ -300,8 +305,8 @@ bool random_shorten(struct stage *stage, unsigned fault,
                             "a schedule that broke does not break again");
         return false;
     }
-    /* Each success may make another possible: it ends when nothing helps any more, or
-     * REPLAYS_MAX is used up. */
+    /* Each success may make another possible: it ends when nothing helps any more,
+     * REPLAYS_MAX is used up, or nobody waits for a shorter one. */
     while (goes_on) {
         goes_on = false;
         for (size_t chunk = CHUNK_MAX; chunk > 0; chunk /= 2)
@@ -336,7 +341,7 @@ static void play(struct player *p, uint64_t number)
          * for others. */
         if ((p->at.faults & bit) &&
             !(atomic_fetch_or(&shared->claimed, bit) & bit) &&
-            random_shorten(p->stage, i, &found, p->error))
+            random_shorten(p->stage, i, &shared->stop, &found, p->error))
             /* The found schedule is whole before its fault is looked at: search_run()
              * reads it when all stages are done. */
             shared->faults[i] = found;

@@ -149,9 +149,10 @@ bool search_is_as_free(const struct search_bounds *bounds,
 bool search_is_end(const struct search_bounds *bounds,
                    const struct search_node *node);
 
-/* Shortens FOUND, which breaks FAULT on STAGE. False and a text: the stage is
- * broken, or FOUND does not break it. */
+/* Shortens FOUND, which breaks FAULT on STAGE, until *STOP: then it is longer than it needs
+ * to be. False and a text: the stage is broken, or FOUND does not break it. */
 bool random_shorten(struct stage *stage, unsigned fault,
-                    struct search_found *found, struct fail *error);
+                    const _Atomic bool *stop, struct search_found *found,
+                    struct fail *error);
 
 #endif
