@@ -72,9 +72,13 @@ static struct stage_step *add_step(struct stage *stage,
 {
     struct stage_step *step = &stage->steps[stage->steps_n];
 
-    /* A step for which there is no place is written over the last one. */
+    /* The rules look for steps by their place: one that was written over would be one
+     * that did not happen. */
     if (stage->steps_n < STAGE_STEPS_MAX - 1)
         stage->steps_n++;
+    else
+        (void)fail_with(&stage->error, "a schedule of more than %d lines",
+                        STAGE_STEPS_MAX - 1);
     *step = *what;
     step->move = stage->moves_n;
     step->at_us = stage_now_us(stage) - WORLD_BEGINS_US;
