@@ -336,21 +336,27 @@ UNIT_TEST(test_units_of_the_dead)
     assert_faults("none", "a a a! b", 0, 1u << STAGE_LEDGER);
 }
 
+static void lose_ledger(void)
+{
+    char path[80];
+    glob_t found;
+
+    (void)snprintf(path, sizeof(path), "{/dev/shm,/tmp}/stockade-stage-%d-*/db",
+                   (int)getpid());
+    assert_int_equal(glob(path, GLOB_BRACE, NULL, &found), 0);
+    assert_int_equal(truncate(found.gl_pathv[0], 0), 0);
+    globfree(&found);
+}
+
 /* Nothing can be said then: the schedule must not go on as if all were well. */
 UNIT_TEST(test_a_ledger_that_cannot_be_read_is_told)
 {
     const struct stage_scene scene = STAGE_SCENE("none");
     struct stage *stage = open_scene(&scene);
     struct fail error;
-    char path[80];
-    glob_t found;
 
     play(stage, "a");
-    (void)snprintf(path, sizeof(path), "{/dev/shm,/tmp}/stockade-stage-%d-*/db",
-                   (int)getpid());
-    assert_int_equal(glob(path, GLOB_BRACE, NULL, &found), 0);
-    assert_int_equal(truncate(found.gl_pathv[0], 0), 0);
-    globfree(&found);
+    lose_ledger();
     assert_false(stage_move(stage, (struct stage_move){0, 's'}, &error));
     stage_close(stage);
 }
@@ -441,6 +447,33 @@ UNIT_TEST(test_a_picture_without_memory)
     game_close(&game);
 }
 
+/* When all is over the rules read it as well: orders by their id and by their key, those of
+ * a user, and what a program is checked by. */
+UNIT_TEST(test_nor_is_it_judged_at_the_end)
+{
+    static const char *const scenes[][2] = {
+        {"none --deduct guarded --buyers 1", "a"},
+        {"none --deduct guarded --stock 0 --programs order:key=k,order", "a b"},
+        {"none --deduct guarded --stock 9 --buyers 1 --limit 1 "
+         "--quantity 2",
+         "a"},
+        {"none --buyers 1 --programs restock-twice", "a a"},
+    };
+    struct fail error;
+
+    for (size_t i = 0; i < COUNT_OF(scenes); i++) {
+        const struct stage_scene scene = scene_of(scenes[i][0]);
+        struct stage *stage = open_scene(&scene);
+
+        play(stage, scenes[i][1]);
+        lose_ledger();
+        (void)stage_faults(stage);
+        if (!stage_is_broken(stage, &error))
+            fail_msg("'%s' is judged", scenes[i][0]);
+        stage_close(stage);
+    }
+}
+
 /* SIGKILL to the redis-server that this process has started last. */
 static void kill_server(void)
 {
@@ -484,7 +517,8 @@ UNIT_TEST(test_a_server_that_is_gone_is_told)
         play(stage, schedules[i][1]);
         kill_server();
         (void)moves_of(schedules[i][2], moves);
-        if (stage_move(stage, moves[0], &error) || !stage_is_broken(stage))
+        if (stage_move(stage, moves[0], &error) ||
+            !stage_is_broken(stage, &error))
             fail_msg("'%s' of a dead server is played", schedules[i][2]);
         stage_close(stage);
     }

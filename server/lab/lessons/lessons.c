@@ -483,6 +483,7 @@ void lesson_end_soon(struct program_actor *self)
 }
 
 const struct program_check lesson_sale_ended = {
+    NULL,
     "SELECT COUNT(*) FROM orders JOIN products ON products.id = product_id "
     "WHERE ends_ms > 0 AND orders.created_ms >= ends_ms",
     "an order was sold after the end of the sale"};
@@ -508,6 +509,7 @@ void lesson_order_late(struct program_actor *self)
 }
 
 const struct program_check lesson_bill_paid = {
+    "SELECT COUNT(*) FROM sqlite_master WHERE name = 'bills'",
     "SELECT COUNT(*) FROM bills JOIN orders USING (key) "
     "WHERE charged AND state = 1",
     "the order is paid for, and its units are on sale again"};

@@ -36,6 +36,8 @@ struct program_actor {
 
 /* A check that the store's audit cannot make: done once all is over. */
 struct program_check {
+    const char
+        *first; /* 0: SELECT has no table yet, and all is well; or NULL */
     const char *select; /* a number; 0: all is well */
     const char *wrong;
 };
@@ -135,8 +137,8 @@ void program_restock(struct program_actor *self, const char *key);
 /* A turns_note() of what no check can see: a broken promise. */
 void program_is_wrong(const char *text);
 
-/* A number from the database, by the words of a SELECT. */
-int64_t program_number(const char *db_path, const char *select);
+/* A number from the database, by the words of a SELECT. False: it cannot be read. */
+bool program_number(const char *db_path, const char *select, int64_t *number);
 
 /* The checks in programs.txt; the first is of those that add units under one key. */
 extern const struct program_check program_restocks;

@@ -290,19 +290,18 @@ enum program_answer program_insert(struct program_actor *self, int64_t segment)
     return answer;
 }
 
-int64_t program_number(const char *db_path, const char *select)
+bool program_number(const char *db_path, const char *select, int64_t *number)
 {
     sqlite3 *db = NULL;
+    int code = SQLITE_ERROR;
     bool is_read;
-    int64_t value = -1;
-    int code;
 
     /* The connection can write, because a journal that a dead actor left has to be
      * rolled back first. */
     if (sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
-        value = run(db, select, &code, &is_read);
+        *number = run(db, select, &code, &is_read);
     (void)sqlite3_close(db);
-    return value;
+    return code == SQLITE_ROW;
 }
 
 enum program_answer program_redis(struct program_actor *self, char reply[],

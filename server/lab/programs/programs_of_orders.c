@@ -112,6 +112,7 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
         program_write(self, "pay", "DELETE the hold, INSERT the payment",
                       STORE_PAY, &pay->write);
     char select[200];
+    int64_t n;
 
     /* Clear answers of another kind say nothing about a payment. */
     if (status != STORE_OK && status != STORE_ORDER_EXPIRED &&
@@ -125,7 +126,7 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
                    "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
                    "AND IFNULL(accepted, 0) = %d",
                    pay->payment, status == STORE_OK);
-    if (program_number(self->db_path, select) != 1)
+    if (program_number(self->db_path, select, &n) && n != 1)
         program_is_wrong("a payment was taken, and is not on record");
     return true;
 }
@@ -184,6 +185,7 @@ void program_restock(struct program_actor *self, const char *key)
     struct store_restock restock = {.product_id = self->role.product,
                                     .quantity = self->role.quantity};
     char words[80], select[300];
+    int64_t n;
 
     (void)snprintf(restock.key, sizeof(restock.key), "%s", key);
     (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
@@ -199,7 +201,7 @@ void program_restock(struct program_actor *self, const char *key)
                    key, restock.product_id, restock.quantity);
     /* A key of "" is no key: nothing says which row is this one's. */
     if (status == STORE_OK && !turns_ending() && key[0] &&
-        program_number(self->db_path, select) != 1)
+        program_number(self->db_path, select, &n) && n != 1)
         program_is_wrong("units were told as added, and are not on record");
 }
 
@@ -218,7 +220,7 @@ void program_restock_twice(struct program_actor *self)
 }
 
 const struct program_check program_restocks = {
-    "SELECT COUNT(*) > 1 FROM restocks",
+    NULL, "SELECT COUNT(*) > 1 FROM restocks",
     "units were added twice under one key"};
 
 void program_resize(struct program_actor *self)

@@ -25,6 +25,8 @@ bool game_open(struct game *game, const struct stage_scene *scene, FILE *out,
     /* The stage may be wrong from its start: a check of it is part of the verdict. */
     if (game->stage)
         stage_judge(game->stage, &game->verdict);
+    if (game->stage && stage_is_broken(game->stage, &game->error))
+        return give_up(game);
     return game->stage != NULL;
 }
 
@@ -40,6 +42,8 @@ static bool go_on(struct game *game, struct stage_move move)
         return false;
     /* A remark, too, has the move at which it came about. */
     stage_judge(game->stage, &game->verdict);
+    if (stage_is_broken(game->stage, &game->error))
+        return false;
     game->moves[game->n++] = move;
     game->inside[game->n] = 0;
     for (unsigned i = 0; i < game->scene->buyers; i++)

@@ -137,7 +137,8 @@ static int run(void)
     static struct stage_view view;
     struct stage_move moves[STAGE_ENABLED_MAX];
     char text[4 * STAGE_ENABLED_MAX];
-    bool played, saved;
+    bool played, saved, is_broken;
+    struct fail error;
     size_t n;
 
     stage_options_catch_signals();
@@ -149,9 +150,10 @@ static int run(void)
     game_draw(&game);
     played = game_play(&game, replay.moves, replay.n);
     /* A broken stage has no verdict: the error below is all that is said. */
-    if (replay.json && !stage_is_broken(game.stage)) {
+    is_broken = stage_is_broken(game.stage, &error);
+    if (replay.json && !is_broken) {
         draw_json_line(stdout, game_json(&game, 0));
-    } else if (!stage_is_broken(game.stage)) {
+    } else if (!is_broken) {
         n = stage_enabled(game.stage, moves);
         stage_look(game.stage, &view);
         draw_verdict(stdout, &game.verdict, view.over, replay.look);

@@ -157,10 +157,8 @@ static bool begin(struct player *p)
 {
     p->played = (struct search_found){.n = 0};
     p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
-    if (!stage_begin(p->stage, p->error))
-        return false;
-    search_fill(p->stage, p->shared, &p->at);
-    return true;
+    return stage_begin(p->stage, p->error) &&
+           search_fill(p->stage, p->shared, &p->at, p->error);
 }
 
 /* One move on. False: the schedule is over, or the stage is broken. */
@@ -213,7 +211,7 @@ static bool breaks(struct shortening *s, struct search_found *trial)
          * moment only. */
         if (stage_faults(s->stage) & (1u << s->fault)) {
             trial->n = n;
-            return true;
+            return !stage_is_broken(s->stage, s->error);
         }
     }
     return false;

@@ -287,6 +287,8 @@ static bool confirm(const struct stage_scene *scene,
             goes_on = stage_move(stage, all.moves[j], &why);
             faults = goes_on ? stage_faults(stage) : 0;
         }
+        if (stage_is_broken(stage, &why))
+            faults = 0;
         stage_close(stage);
         if (faults & (1u << i))
             continue;

@@ -45,9 +45,9 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
  * none. */
 unsigned search_processors(int only);
 
-/* The state that STAGE is in, into NODE. */
-void search_fill(struct stage *stage, const struct search_shared *shared,
-                 struct search_node *node);
+/* The state that STAGE is in, into NODE. False: the stage is broken, and ERROR says so. */
+bool search_fill(struct stage *stage, const struct search_shared *shared,
+                 struct search_node *node, struct fail *error);
 
 /* Plays CHILD of NODE, which the stage is at. False: it is not within the bounds, or the
  * stage is broken, and ERROR says so. */

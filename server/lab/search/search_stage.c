@@ -58,11 +58,11 @@ static bool play(struct runner *runner, const struct search_node *node)
         /* A fault may be one of this moment only, and is part of the state. */
         (void)stage_faults(runner->stage);
     }
-    return true;
+    return !stage_is_broken(runner->stage, runner->error);
 }
 
-void search_fill(struct stage *stage, const struct search_shared *shared,
-                 struct search_node *node)
+bool search_fill(struct stage *stage, const struct search_shared *shared,
+                 struct search_node *node, struct fail *error)
 {
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
     /* Faults come before the hash: the hash has them. */
@@ -72,16 +72,16 @@ void search_fill(struct stage *stage, const struct search_shared *shared,
     for (unsigned i = 0; i < shared->scene.buyers; i++)
         if (stage_is_inside(stage, i))
             node->inside |= (uint8_t)(1u << i);
+    return !stage_is_broken(stage, error);
 }
 
 bool search_play(struct stage *stage, const struct search_shared *shared,
                  const struct search_node *node, struct search_node *child,
                  struct fail *error)
 {
-    if (!stage_move(stage, child->move, error))
-        return false;
-    search_fill(stage, shared, child);
-    return search_is_within(&shared->bounds, node, child);
+    return stage_move(stage, child->move, error) &&
+           search_fill(stage, shared, child, error) &&
+           search_is_within(&shared->bounds, node, child);
 }
 
 /* Where the stage is at NODE: one move on. The number of the child, or 0: it goes
@@ -217,7 +217,7 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
     /* All stages open the same scene; one plays the root, for all of them. */
     good = runner.stage && (index != 0 || play(&runner, root));
     if (good && index == 0)
-        search_fill(runner.stage, shared, root);
+        good = search_fill(runner.stage, shared, root, runner.error);
     while (good && !shared->stop && send(line, "", 1, MSG_NOSIGNAL) == 1 &&
            recv(line, &byte, 1, 0) == 1)
         good = shared->bounds.seed

@@ -471,7 +471,8 @@ static bool begin(struct stage *stage)
 
 bool stage_begin(struct stage *stage, struct fail *error)
 {
-    return begin(stage) || fail_with(error, "%s", stage->error.text);
+    return begin(stage) ? !stage_is_broken(stage, error)
+                        : fail_with(error, "%s", stage->error.text);
 }
 
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n)

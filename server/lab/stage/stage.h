@@ -131,9 +131,9 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict);
  * under the naive way, which loses them by itself when it is cut short. */
 unsigned stage_faults(struct stage *stage);
 
-/* Whether a move could not be made whole, or the ledger not be read: then there is no
- * verdict. */
-bool stage_is_broken(const struct stage *stage);
+/* Whether a move could not be made whole, or the ledger not be read, and a text: then there
+ * is no verdict. A judgement may find out, too. */
+bool stage_is_broken(const struct stage *stage, struct fail *error);
 
 /* Whether an actor believes to have a lock; and how many leases have ended. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);

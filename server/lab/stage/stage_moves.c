@@ -583,7 +583,7 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
            stage_settle(stage);
     count_run(stage, last);
     /* The error stays with the stage, because a verdict on half a move would be none. */
-    if (!done && !stage_is_broken(stage))
+    if (!done && !stage_is_broken(stage, error))
         (void)fail_with(&stage->error, "a redis-server does not answer");
-    return !stage_is_broken(stage) || fail_with(error, "%s", stage->error.text);
+    return !stage_is_broken(stage, error);
 }

@@ -185,7 +185,7 @@ static inline bool stage_wants(const struct actor *actor, const char *name)
 }
 
 /* When the time to pay of the next order runs out; 0: nobody has to pay. */
-uint64_t stage_next_payment(const struct stage *stage);
+uint64_t stage_next_payment(struct stage *stage);
 
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */

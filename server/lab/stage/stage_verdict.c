@@ -60,9 +60,22 @@ bool stage_read_ledger(struct stage *stage)
     return true;
 }
 
-bool stage_is_broken(const struct stage *stage)
+bool stage_is_broken(const struct stage *stage, struct fail *error)
 {
+    if (stage->error.text[0] != '\0')
+        *error = stage->error;
     return stage->error.text[0] != '\0';
+}
+
+/* Whether something was found. A read that has failed breaks the stage, because it says
+ * neither that something is wrong nor that it is not. */
+static bool has_read(struct stage *stage, enum store_status status,
+                     const struct store_error *error)
+{
+    if (status != STORE_OK && status != STORE_NO_ORDER)
+        (void)fail_with(&stage->error, "the ledger cannot be read: %s",
+                        error->text);
+    return status == STORE_OK;
 }
 
 struct due {
@@ -80,13 +93,17 @@ static void add_due(void *ctx, const struct store_order *order)
         due->next_us = until_us;
 }
 
-uint64_t stage_next_payment(const struct stage *stage)
+uint64_t stage_next_payment(struct stage *stage)
 {
     struct due due = {.now_us = stage_now_us(stage)};
+    struct store_error error;
 
     if (stage->scene.pay_within_s > 0)
-        (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX,
-                               add_due, &due, NULL);
+        (void)has_read(stage,
+                       store_order_list(stage->world.reader, 0,
+                                        STAGE_ORDERS_MAX, add_due, &due,
+                                        &error),
+                       &error);
     return due.next_us;
 }
 
@@ -174,9 +191,13 @@ static bool is_its_own(const struct stage_role *role, int64_t user,
 /* The order under ACTOR's key. False: there is none. */
 static bool find_by_key(const struct actor *actor, struct store_order *found)
 {
+    struct store_error error;
+
     return actor->role.key &&
-           store_order_by_key(actor->stage->world.reader, actor->role.key,
-                              found, NULL) == STORE_OK;
+           has_read(actor->stage,
+                    store_order_by_key(actor->stage->world.reader,
+                                       actor->role.key, found, &error),
+                    &error);
 }
 
 /* Refused, though its key has its order; as another's, or for a reason that may hold for
@@ -215,16 +236,20 @@ static void add_bought(void *ctx, const struct store_order *order)
  * order of an instance may be of a user of its own. */
 static bool has_refused_below_limit(const struct actor *actor)
 {
-    const struct stage *stage = actor->stage;
+    struct stage *stage = actor->stage;
     const struct stage_role *role = &actor->role;
     struct bought bought = {.user = role->user, .product = role->product};
+    struct store_error error;
 
     /* A limit of a lesson's is its own statement's, wrong or right. */
     if (actor->lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
         actor->program->is_lesson)
         return false;
-    (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
-                           &bought, NULL);
+    if (!has_read(stage,
+                  store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX,
+                                   add_bought, &bought, &error),
+                  &error))
+        return false;
     for (int i = 0; i < STAGE_ORDERS_MAX; i++)
         if (bought.units[i] + role->quantity > stage->scene.limit)
             return false;
@@ -234,9 +259,10 @@ static bool has_refused_below_limit(const struct actor *actor)
 /* Refused as sold out, though there were enough units all the time. */
 static bool has_refused_with_stock(const struct actor *actor)
 {
-    const struct stage *stage = actor->stage;
+    struct stage *stage = actor->stage;
     const struct stage_role *role = &actor->role;
     struct store_product product = {.stock = 0};
+    struct store_error error;
     size_t n;
 
     /* SAW_SHORT has each moment since the order began; the stock now is the last
@@ -246,9 +272,11 @@ static bool has_refused_with_stock(const struct actor *actor)
     /* Units of another product are no reason to have sold one of this. */
     if (stage->scene.products <= 1)
         return *stage->units >= role->quantity;
-    (void)store_product_list(stage->world.reader, role->product - 1, 1,
-                             &product, &n, NULL);
-    return product.stock >= role->quantity;
+    return has_read(stage,
+                    store_product_list(stage->world.reader, role->product - 1,
+                                       1, &product, &n, &error),
+                    &error) &&
+           product.stock >= role->quantity;
 }
 
 static bool has_refused(const struct actor *actor)
@@ -286,15 +314,16 @@ static bool has_anothers(const struct actor *actor)
 static bool has_wrong_id(const struct actor *actor)
 {
     const struct page_placed *placed = actor->lane->placed;
+    struct store_error error;
     struct store_order found;
 
     /* The first id that is "" ends the list: a lesson's orders have none. */
     for (unsigned i = 0; i < PAGE_PLACED_MAX && placed[i].id[0]; i++) {
-        enum store_status status = store_order_get(actor->stage->world.reader,
-                                                   placed[i].id, &found, NULL);
+        enum store_status status = store_order_get(
+            actor->stage->world.reader, placed[i].id, &found, &error);
 
         if (status == STORE_NO_ORDER ||
-            (status == STORE_OK &&
+            (has_read(actor->stage, status, &error) &&
              (!is_its_own(&actor->role, placed[i].user_id, &found) ||
               found.price_cents != WORLD_PRICE_CENTS ||
               placed[i].price_cents != WORLD_PRICE_CENTS)))
@@ -421,6 +450,17 @@ static bool is_left_for_ever(struct stage *stage)
     return false;
 }
 
+/* Whether SELECT has a number, and that is above 0. */
+static bool has_number(struct stage *stage, const char *select)
+{
+    int64_t number;
+
+    return (program_number(stage->world.db_path, select, &number) ||
+            fail_with(&stage->error, "the database cannot be read: %s",
+                      select)) &&
+           number > 0;
+}
+
 /* The check of its program. */
 static bool breaks_a_promise(const struct actor *actor)
 {
@@ -431,7 +471,8 @@ static bool breaks_a_promise(const struct actor *actor)
         return true;
     /* The query costs a connection: it is asked once, and its line is told once. */
     if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
-        program_number(stage->world.db_path, check->select) <= 0)
+        (check->first && !has_number(stage, check->first)) ||
+        !has_number(stage, check->select))
         return false;
     stage_tell(stage, NULL, "", check->wrong);
     return true;
