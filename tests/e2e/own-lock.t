@@ -69,6 +69,16 @@ my $late = write_lock(late => $take . $in_one =~ s/return 0/return redis.call('i
 ($status, $out) = run('replay', '--deduct', 'guarded', $late, 'a a a^ L ^');
 like $out, qr/late eval-release: ERR .*^verdict: error-reply: .* \(move 5\)$/ms, 'an error counts when the command arrives late, too';
 
+# ---- more than the stage can look at ------------------------------------------
+
+for my $value ('x' x 4200, 'x\0y') {
+    my $large = write_lock(large => "take\n    EVAL \$lease -> 1 taken, else busy\n        redis.call('set', KEYS[1], '$value', 'PX', ARGV[1])\n        return 1\nrelease\n    DEL \$name -> else done\n");
+    ($status, $out, $err) = run(qw(replay --deduct guarded), $large, 'a');
+    is $status, 2, 'what is in Redis cannot be looked at whole: exit 2';
+    like $err, qr/move 1: Redis has more in it than can be looked at$/m, 'and it is said why';
+    unlike $out, qr/verdict/, 'without a verdict';
+}
+
 # ---- a reply that the text does not name -------------------------------------
 
 my $unnamed = write_lock(unnamed => $take . $looks =~ s/1 done, else lost/2 done/r);

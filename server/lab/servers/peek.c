@@ -127,8 +127,15 @@ bool peek_ask(struct peek *peek, const char *wanted, const char *const words[])
            strcmp(reply, wanted) == 0;
 }
 
+/* Into TEXT. A byte of 0 would end it before its end, as too little room does. */
+static bool tell_whole(const redisReply *reply, char text[], size_t size)
+{
+    tell(reply, text, size);
+    return reply->type == REDIS_REPLY_STRING && strlen(text) == reply->len;
+}
+
 bool peek_look(struct peek *peek, char keys[], size_t keys_size,
-               char listeners[], size_t listeners_size)
+               char listeners[], size_t listeners_size, struct fail *error)
 {
     redisReply *reply = redisCommand(peek->redis, "EVALSHA %s 0", peek->sha);
     bool good =
@@ -136,10 +143,11 @@ bool peek_look(struct peek *peek, char keys[], size_t keys_size,
 
     keys[0] = listeners[0] = '\0';
     /* One script has told both parts: nothing happens between them. */
-    if (good) {
-        tell(reply->element[0], keys, keys_size);
-        tell(reply->element[1], listeners, listeners_size);
-    }
+    if (!good)
+        (void)fail_with(error, "redis-server has died");
+    else if (!tell_whole(reply->element[0], keys, keys_size) ||
+             !tell_whole(reply->element[1], listeners, listeners_size))
+        good = fail_with(error, PEEK_TOO_MUCH);
     freeReplyObject(reply);
     return good;
 }

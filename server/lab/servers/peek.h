@@ -36,11 +36,14 @@ bool peek_ask(struct peek *peek, const char *wanted, const char *const words[]);
 #define PEEK_ASK(peek, wanted, ...)                                            \
     peek_ask((peek), (wanted), (const char *const[]){__VA_ARGS__, NULL})
 
+/* A part of what there is would make states look equal, and hide locks. */
+#define PEEK_TOO_MUCH "Redis has more in it than can be looked at"
+
 /* KEYS: all keys in order, a line each: key, type, milliseconds left (-1 = no end),
  * value, with tabs between. LISTENERS: the channels that somebody listens to, and how
- * many do. False: no answer. */
+ * many do. False and a text: no answer, or one that does not go in whole. */
 bool peek_look(struct peek *peek, char keys[], size_t keys_size,
-               char listeners[], size_t listeners_size);
+               char listeners[], size_t listeners_size, struct fail *error);
 
 /* The server listens on a free port of the loopback as well, which PORT names, because a
  * replica follows by TCP alone; and sends what it has to a replica at once. False: it

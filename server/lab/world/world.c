@@ -466,37 +466,41 @@ bool world_reset(struct world *world, struct fail *error)
 
 /* ---- what there is --------------------------------------------------------- */
 
-bool world_look(const struct world *world, struct world_look *look)
+bool world_look(const struct world *world, struct world_look *look,
+                struct fail *error)
 {
+    size_t used = 0, size = sizeof(look->listeners);
     struct world_look one;
     char *line, *rest;
-    size_t used = 0;
     bool good = true;
     FILE *all;
 
     /* One server without directories is the usual case: its words come as they are. */
     if (world->nodes_n == 1 && strncmp(world->lock_url, "dir:", 4) != 0)
         return peek_look(world->nodes[0].peek, look->keys, sizeof(look->keys),
-                         look->listeners, sizeof(look->listeners));
+                         look->listeners, size, error);
     look->keys[0] = look->listeners[0] = '\0';
-    all = fmemopen(look->keys, sizeof(look->keys), "w");
+    /* A full stream in memory leaves out the 0 behind its text. */
+    look->keys[sizeof(look->keys) - 1] = '\0';
+    all = fmemopen(look->keys, sizeof(look->keys) - 1, "w");
     if (!all)
-        return false;
+        return fail_with(error, "no memory for a look");
     each_lock(world, all);
     for (unsigned i = 0; i < world->nodes_n && world->nodes_n > 1; i++) {
         good =
             good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),
-                              one.listeners, sizeof(one.listeners));
+                              one.listeners, sizeof(one.listeners), error);
         /* A line begins with its server: the same key on two of them is two facts. */
         for (line = strtok_r(one.keys, "\n", &rest); line;
              line = strtok_r(NULL, "\n", &rest))
             fprintf(all, "%s%u/%s", ftell(all) > 0 ? "\n" : "", i + 1, line);
-        (void)snprintf(look->listeners + used, sizeof(look->listeners) - used,
-                       "%s", one.listeners);
-        used += strlen(look->listeners + used);
+        if (used < size)
+            used += (size_t)snprintf(look->listeners + used, size - used, "%s",
+                                     one.listeners);
     }
-    (void)fclose(all);
-    return good;
+    /* A stream in memory says at its end that it was too small. */
+    return (fclose(all) == 0 && used < size) ? good
+                                             : fail_with(error, PEEK_TOO_MUCH);
 }
 
 /*

@@ -109,9 +109,10 @@ struct world_look {
 
 /*
  * All that is kept of locks; of several servers with "1/" before, from 1. The
- * directories of mkdir are there as well. False: no answer.
+ * directories of mkdir are there as well. False and a text, as of peek_look().
  */
-bool world_look(const struct world *world, struct world_look *look);
+bool world_look(const struct world *world, struct world_look *look,
+                struct fail *error);
 
 /* When this returns, the servers have done what they were sent before, also what
  * nobody waits for, and have seen which connections have ended. */
