@@ -3,9 +3,31 @@
  * difference, and each lock has a row. That it finds what a lock fails is shown by the
  * locks of the textbooks, in tests/full/conform-locks.t.
  */
+#include <limits.h>
+#include <unistd.h>
+
 #include "server/lab/conform/conform.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
+
+static unsigned processes_n = UINT_MAX; /* that there may be yet */
+
+pid_t fork(void)
+{
+    return processes_n > 0 ? processes_n--, _Fork() : -1;
+}
+
+/* The suite could not run, and its locks are not different from what is expected. */
+UNIT_TEST(test_no_process_is_no_difference)
+{
+    struct fail error;
+
+    assert_true(suite_fill("none"));
+    processes_n = 1; /* of the suite's folder */
+    assert_false(suite_run(&error));
+    processes_n = UINT_MAX;
+    assert_string_equal(error.text, "no process for a check");
+}
 
 /* Nobody expects it, and it is asked twice; and without a server nothing is sent that could come late. */
 UNIT_TEST(test_broken_testbed_is_no_verdict)

@@ -160,12 +160,10 @@ static bool may_begin(const struct suite_lock *lock, size_t index)
 }
 
 /* The check that begins next: first those that take longest, which are of nodes that have
- * to grow old, and of the last properties. False: there is none, or no process. */
-static bool begin_next(void)
+ * to grow old, and of the last properties. NULL: there is none. */
+static struct suite_lock *find_next(size_t *index)
 {
     struct suite_lock *lock = NULL;
-    size_t index = 0;
-    pid_t pid;
 
     for (size_t j = CONFORM_CHECKS_N; j-- > 0;)
         for (size_t i = 0; i < suite.locks_n; i++) {
@@ -176,18 +174,26 @@ static bool begin_next(void)
             if (may_begin(each, j) &&
                 (!lock || (each->expected->aged && !lock->expected->aged))) {
                 lock = each;
-                index = j;
+                *index = j;
             }
         }
-    if (!lock)
-        return false;
-    pid = child_fork(SIGKILL);
+    return lock;
+}
+
+/* False: there is none, or no process for it, and it may begin later. */
+static bool begin_next(void)
+{
+    size_t index;
+    struct suite_lock *lock = find_next(&index);
+    pid_t pid = lock ? child_fork(SIGKILL) : -1;
+
     if (pid == 0)
         check_run(lock, index);
-    /* A fork that failed leaves -1, which is CONFORM_ENDED: the result stays broken. */
+    if (pid < 0)
+        return false;
     lock->results[index].pid = pid;
     lock->results[index].began_ms = clock_ms();
-    return pid > 0;
+    return true;
 }
 
 /* Takes note if the check has ended. One that did not end by itself has left a text of how
@@ -248,14 +254,15 @@ static void tell_progress(uint64_t began_ms)
 }
 
 /* A check waits most of its time, so many of them run at once; and more, the longer the
- * times are. */
-static void run_all(void)
+ * times are. False: ERROR says why some did not run. */
+static bool run_all(struct fail *error)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned each = FIRST_WEIGHT * 4 * suite.slow;
     unsigned most = each * (processors > 0 ? (unsigned)processors : 1);
     uint64_t began_ms = clock_ms();
     unsigned running;
+    size_t index;
 
     most = most < FIRST_WEIGHT * JOBS_MAX ? most : FIRST_WEIGHT * JOBS_MAX;
     do {
@@ -267,6 +274,9 @@ static void run_all(void)
         if (running > 0)
             clock_sleep_ms(LOOK_MS);
     } while (running > 0);
+    /* A check that could not begin waits for others to end: behind the last there is
+     * nothing to wait for. */
+    return !find_next(&index) || fail_with(error, "no process for a check");
 }
 
 /* Without one nothing can be measured, nor with a script that it does not compile: said
@@ -313,9 +323,7 @@ bool suite_run(struct fail *error)
         return false;
     /* A parent that ignored SIGCHLD would have passed that on. */
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
-    ran = has_redis(error);
-    if (ran)
-        run_all();
+    ran = has_redis(error) && run_all(error);
     folder_close(&suite.folder);
     return ran;
 }
