@@ -32,6 +32,7 @@ enum plant {
     RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
     ID_OF_THE_FIRST,  /* all orders are told its id */
     PRICE_UNTOLD,
+    PRICE_UNTOLD_BEHIND_A_WAIT, /* for a textbook's lock */
     KEY_FORGOTTEN,
     LIMIT_TOO_EARLY, /* who may buy two hears that it may not, by the first */
     TIRED,           /* a process that has said no often says yes instead */
@@ -45,6 +46,8 @@ enum plant {
 enum { TIRED_AFTER = 3 };
 
 static enum plant planted; /* the actors are forked from here */
+static unsigned orders_n,
+    tries_n;         /* of an actor in a schedule, to take a lock */
 static pid_t tester; /* this process, and the parent of actors that confirm */
 
 /* ---- the bugs ----------------------------------------------------------- */
@@ -122,6 +125,7 @@ void __wrap_dlock_command_init(struct dlock_command *command, const char *step,
 {
     if (script)
         script = edit_script(step, script);
+    tries_n += strcmp(step, "set") == 0;
     __real_dlock_command_init(command, step, name, script);
 }
 
@@ -138,6 +142,7 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
     if (planted == ID_OF_THE_FIRST && order->record.number > 1)
         (void)strcpy(order->record.id, first);
     if (planted == PRICE_UNTOLD ||
+        (planted == PRICE_UNTOLD_BEHIND_A_WAIT && tries_n > orders_n) ||
         (planted == STEP_MORE && order->record.user_id == 2))
         order->record.price_cents = 0;
     if (planted == REPLAY_REFUSED && order->record.replayed)
@@ -161,8 +166,11 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
     int64_t stock;
     sem_t nobody;
 
-    if (turns_own_lane()->orders_n == 1)
+    if (turns_own_lane()->orders_n == 1) {
         was_sold_out = false;
+        orders_n = tries_n = 0;
+    }
+    orders_n++;
     if (planted == KEY_FORGOTTEN)
         order->record.key[0] = '\0';
     if (planted == PATIENT)
@@ -243,6 +251,49 @@ UNIT_TEST(test_what_is_no_excuse)
                                "--programs order-twice:key=k",
                                "a", STAGE_REFUSED),
                      2);
+}
+
+/* The hash behind SCHEDULE, and whether anything is broken then. */
+static uint64_t hash_behind(struct stage *stage, const char *schedule,
+                            bool *is_broken)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n = moves_of(schedule, moves);
+    struct fail error;
+
+    if (!stage_begin(stage, &error))
+        fail_msg("%s", error.text);
+    for (size_t i = 0; i < n; i++)
+        if (!stage_move(stage, moves[i], &error))
+            fail_msg("'%s': %s", schedule, error.text);
+    *is_broken = stage_faults(stage) != 0;
+    return stage_hash(stage);
+}
+
+/* What an actor was told is judged when all is over, and is part of the state until then,
+ * though the actor is done, or dead. */
+UNIT_TEST(test_what_was_told_is_part_of_the_state)
+{
+    static const char *const pairs[][2] = {
+        {"a a a b b b b b b", "a b a a b b b b b b b"},
+        {"a a a b b b b b b!", "a b a a b b b b b b b!"},
+    };
+    const struct stage_scene scene =
+        scene_of("set-nx-px --deduct guarded --stock 4 --buyers 3 "
+                 "--programs order,order-twice,order");
+    struct stage *stage;
+
+    planted = PRICE_UNTOLD_BEHIND_A_WAIT;
+    stage = open_scene(&scene);
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
+        bool is_broken, breaks;
+
+        assert_int_not_equal(hash_behind(stage, pairs[i][0], &is_broken),
+                             hash_behind(stage, pairs[i][1], &breaks));
+        assert_false(is_broken || breaks);
+    }
+    stage_close(stage);
+    planted = NOTHING;
 }
 
 /* ---- what is found ------------------------------------------------------ */

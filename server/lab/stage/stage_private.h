@@ -284,6 +284,9 @@ bool stage_is_lock(const char *line);
 /* Brings stage->audit and the units up to date, after each move. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
 
+/* The number of the order that has this ID; 0: none has it, or stage->error. */
+uint64_t stage_order_of(struct stage *stage, const char *id);
+
 /* Whether all are done or dead, and nothing is held up. */
 bool stage_is_over(const struct stage *stage);
 

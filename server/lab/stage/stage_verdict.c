@@ -78,6 +78,18 @@ static bool has_read(struct stage *stage, enum store_status status,
     return status == STORE_OK;
 }
 
+uint64_t stage_order_of(struct stage *stage, const char *id)
+{
+    struct store_order order = {.number = 0};
+    struct store_error error;
+
+    return has_read(stage,
+                    store_order_get(stage->world.reader, id, &order, &error),
+                    &error)
+               ? (uint64_t)order.number
+               : 0;
+}
+
 struct due {
     uint64_t now_us, next_us;
 };

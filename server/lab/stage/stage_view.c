@@ -44,6 +44,22 @@ static unsigned rank_of(const struct actor *actor)
     return rank;
 }
 
+/* The words of an actor, dead or not, by which rules judge at the end. */
+static uint64_t hash_told(const struct actor *actor, uint64_t hash)
+{
+    const struct page_lane *lane = actor->lane;
+
+    hash = HASH(hash, lane->is_wrong, lane->placed_n,
+                lane->answered ? 1 + (uint64_t)lane->outcome : 0);
+    for (unsigned i = 0; i < PAGE_PLACED_MAX && lane->placed[i].id[0]; i++) {
+        /* An id is drawn anew in each schedule: its order stands for it. */
+        hash = HASH(hash, stage_order_of(actor->stage, lane->placed[i].id),
+                    (uint64_t)lane->placed[i].user_id,
+                    (uint64_t)lane->placed[i].price_cents);
+    }
+    return hash;
+}
+
 /* An actor that is done or dead does nothing any more: how it ended is left of it.
  * But its process may live on, and renew what it holds, or be another actor's. */
 static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
@@ -56,14 +72,14 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
     /* A dead waiter counts for others as long as it may be the one that was woken. */
     hash = HASH(hash, actor->is_dead, stage_has_begun(actor),
                 actor->place ? actor->asked_us : 0, stage_may_be_woken(actor));
+    hash = hash_told(actor, hash);
     if (actor->is_dead || lane->phase == PAGE_CLOSED)
         return hash;
     /* Rules that are judged at the end go by these words of an actor: they must be part
      * of the state although it does nothing more. */
-    hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off, lane->is_wrong,
-                actor->saw_short, actor->was_free,
-                lane->answered ? 1 + (uint64_t)lane->outcome : 0, lane->of_key,
-                lane->placed_n, committer ? committer->until_us : 0);
+    hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off,
+                actor->saw_short, actor->was_free, lane->of_key,
+                committer ? committer->until_us : 0);
     if (!stage_is_playing(actor) && page_holds(lane) == 0 &&
         !stage->scene.one_process)
         return hash;
