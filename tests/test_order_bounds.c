@@ -62,7 +62,8 @@ ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
 /* A dead one's lock is freed at the end of the wait, and is another's at once: it is
  * not waited for again. */
 ORDER_RIG_TEST(who_has_waited_for_a_dead_one_waits_no_more, .stock = {10},
-               .shared = true, .one_by_one = true, .lock_wait_ms = 1000)
+               .shared = true, .one_by_one = true,
+               .lock_wait_ms = INT64_C(2) * WAIT_MS)
 {
     struct order_foreign *other;
     struct rig_order *order;

@@ -352,7 +352,7 @@ ORDER_RIG_TEST(who_could_not_give_back_takes_no_more, .stock = {10, 10})
 }
 
 /* However often its release is tried. */
-ORDER_RIG_BOTH(a_hold_is_counted_once, .stock = {10}, .lock_wait_ms = 1000)
+ORDER_RIG_BOTH(a_hold_is_counted_once, .stock = {10})
 {
     step_log_fail(&order_steps, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
