@@ -10,6 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
+#include "server/order/lock_tasks.h"
 
 enum {
     MARGIN = 9, /* the time */
@@ -139,6 +140,11 @@ bool load_start(unsigned who, const char *flags)
     return site_start(who, load.lock, text);
 }
 
+static bool sells_second(void)
+{
+    return load.story && strchr(load.story, '/');
+}
+
 static bool begin(void)
 {
     const struct experiment_load *play = load.play;
@@ -154,9 +160,9 @@ static bool begin(void)
             return false;
     /* A second product is there only if the story sells it: the audit counts it
      * as well. */
-    return play->stock == 0 || (buyers_offer(1, play->stock, 1) &&
-                                (!load.story || !strchr(load.story, '/') ||
-                                 buyers_offer(2, play->stock, 1)));
+    return play->stock == 0 ||
+           (buyers_offer(1, play->stock, 1) &&
+            (!sells_second() || buyers_offer(2, play->stock, 1)));
 }
 
 bool load_crowd(void)
@@ -175,8 +181,9 @@ bool load_crowd(void)
 /* The verdict ------------------------------------------------------------------- */
 
 /* A session of our own asks: it need not hold anything. */
-bool load_look(bool *is_held, uint64_t *left_ms)
+bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
 {
+    char name[LOCK_NAME_BYTES];
     struct dlock_options options = {.strategy = load.lock,
                                     .url = redis_proc_url(site.redis)};
     struct dlock_holder holder;
@@ -187,12 +194,12 @@ bool load_look(bool *is_held, uint64_t *left_ms)
          is_open = dlock_open(&options, &client, &error) == DLOCK_OK &&
                    dlock_session_open(client, &session, &error) == DLOCK_OK;
 
+    lock_name(product, 0, name);
     /* A busy server may answer the next time. */
     /* The lock may be one whose inspect takes several commands: one of them may
      * be lost. */
     for (int i = 0; i < LOOKS_MAX && is_open && !good; i++)
-        good =
-            dlock_inspect(session, "lock:{1:0}", &holder, &error) == DLOCK_OK;
+        good = dlock_inspect(session, name, &holder, &error) == DLOCK_OK;
     if (good) {
         *is_held = holder.held;
         *left_ms = holder.remaining_ms;
@@ -202,18 +209,17 @@ bool load_look(bool *is_held, uint64_t *left_ms)
     return good || site_fail("nobody knows who has the lock: %s", error.text);
 }
 
-/* A lock that is left when all orders are answered. Without an end it stays; one
- * with a lease, or of an instance that is about to give it back, has a moment. */
-static bool look_for_faults(unsigned *faults)
+/* The lock of PRODUCT that is left when all orders are answered. Without an end it stays;
+ * one with a lease, or of an instance that is about to give it back, has a moment. */
+static bool look_for_faults(int64_t product, unsigned *faults)
 {
     uint64_t until_ms = clock_ms() + HELD_MS_MAX, left_ms;
     bool is_held, good;
 
-    *faults = 0;
-    while ((good = load_look(&is_held, &left_ms)) && is_held) {
+    while ((good = load_look(product, &is_held, &left_ms)) && is_held) {
         if (clock_ms() > until_ms) {
-            *faults = EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
-                                                             : STAGE_HELD);
+            *faults |= EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
+                                                              : STAGE_HELD);
             return true;
         }
         buyers_turn(TURN_MS);
@@ -234,7 +240,8 @@ static bool conclude(const struct experiment_play *play)
     int64_t stock = 0;
 
     /* The lock is of the instances that live: it must be asked for before they end. */
-    if ((load.story && !look_for_faults(&run->verdict.faults)) ||
+    if (!look_for_faults(1, &run->verdict.faults) ||
+        (sells_second() && !look_for_faults(2, &run->verdict.faults)) ||
         !site_is_whole())
         return false;
     /* Instances have to end before the ledger is whole: what is under way is decided. */

@@ -103,8 +103,8 @@ bool load_watch_ends(void);
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);
 
-/* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
+/* Whether somebody has the lock of PRODUCT, by Redis; and for how long, UINT64_MAX = for
  * ever. False: Redis does not say, and site.error why. */
-bool load_look(bool *is_held, uint64_t *left_ms);
+bool load_look(int64_t product, bool *is_held, uint64_t *left_ms);
 
 #endif

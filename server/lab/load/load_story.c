@@ -257,7 +257,7 @@ static bool await_lease(void)
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
     bool is_held, good;
 
-    while ((good = load_look(&is_held, &left_ms)) && is_held) {
+    while ((good = load_look(1, &is_held, &left_ms)) && is_held) {
         if (clock_ms() > until_ms) {
             load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
