@@ -225,7 +225,7 @@ UNIT_TEST(test_few_calls_wait_for_a_game)
 
 UNIT_TEST(test_few_hints_at_once)
 {
-    struct call calls[4];
+    struct call calls[6];
     struct fail error;
 
     assert_true(visitors_open(&error));
@@ -244,10 +244,10 @@ UNIT_TEST(test_few_searches_at_once)
 
     (void)alarm(ENDS_S);
     assert_true(visitors_open(&error));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i <= VISITORS_SEARCHES_MAX; i++) {
         assert_int_equal(
             visitors_begin(VISITORS_SEARCH, game, NULL, id, &answer),
-            i < 2 ? VISITORS_OK : VISITORS_BUSY);
+            i < VISITORS_SEARCHES_MAX ? VISITORS_OK : VISITORS_FULL);
         free(answer);
     }
     visitors_close();

@@ -20,7 +20,7 @@
  *
  * A game answers what game.h says, and its "id". What was wrong is in "error". A judge
  * is a game that says one thing, and takes a game's place meanwhile; they take turns.
- * 429: there are as many searches, runs, judges or hints as there may be.
+ * 429: there are as many runs, judges or hints as there may be; 503: games, or searches.
  */
 #include <jansson.h>
 #include <poll.h>
@@ -49,7 +49,7 @@ enum {
     ARGS_MAX = 24,
     ARG_BYTES = 32,
     JUDGES_MAX = 4, /* one that judges, and those that wait for their turn */
-    HINTS_MAX = 2,  /* that are searched for */
+    HINTS_MAX = 4,  /* that are searched for */
 };
 
 /* Takes VALUE. */

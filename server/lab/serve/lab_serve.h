@@ -26,11 +26,8 @@ enum {
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 10,    /* a game that nobody has asked for so long ends,
                                if its place is wanted */
-    VISITORS_SEARCHES_MAX = 2, /* each wants all processors */
-    VISITORS_SEARCH_S = 60,    /* a search has ended then */
+    VISITORS_SEARCHES_MAX = 4, /* each wants all processors */
     VISITORS_RUNS_MAX = 2,     /* under load, which wants the machine */
-    VISITORS_RUN_UNUSED_S =
-        15, /* one that nobody has asked for so long has ended */
 };
 
 enum visitors_kind { VISITORS_GAME, VISITORS_SEARCH, VISITORS_RUN };
@@ -38,8 +35,8 @@ enum visitors_kind { VISITORS_GAME, VISITORS_SEARCH, VISITORS_RUN };
 /* What became of a call, as a status of HTTP. */
 enum {
     VISITORS_OK = 200,
-    VISITORS_NONE = 404, /* there is no such game, or none any more */
-    VISITORS_BUSY = 429, /* there are as many of the kind, or as many calls that
+    VISITORS_NONE = 404,   /* there is no such game, or none any more */
+    VISITORS_BUSY = 429,   /* there are as many runs, or as many calls that
                               wait for the game, as there may be */
     VISITORS_BROKEN = 500, /* its process gave no answer, and is gone */
     VISITORS_FULL = 503,   /* and all were asked something a moment ago */

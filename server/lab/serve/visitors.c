@@ -27,15 +27,11 @@ enum {
     WAITING_MAX = 4, /* calls for one game */
 };
 
-/* How many there may be of a kind, of which those count that somebody has asked lately: the
- * others have ended by themselves. */
-static const struct {
-    unsigned most;
-    int64_t unused_ms;
-} limits[] = {
-    [VISITORS_GAME] = {UINT_MAX, UNUSED_MS},
-    [VISITORS_SEARCH] = {VISITORS_SEARCHES_MAX, 1000 * VISITORS_SEARCH_S},
-    [VISITORS_RUN] = {VISITORS_RUNS_MAX, 1000 * VISITORS_RUN_UNUSED_S},
+/* How many there may be of a kind. */
+static const unsigned most[] = {
+    [VISITORS_GAME] = VISITORS_MAX,
+    [VISITORS_SEARCH] = VISITORS_SEARCHES_MAX,
+    [VISITORS_RUN] = VISITORS_RUNS_MAX,
 };
 
 /* One game. */
@@ -177,22 +173,25 @@ static struct visitor *take_place(enum visitors_kind kind,
     if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice))
         return NULL;
     (void)pthread_mutex_lock(&mutex);
+    for (int i = 0; i < VISITORS_MAX; i++)
+        of_kind += visitors[i].id[0] && visitors[i].kind == kind;
     for (int i = 0; i < VISITORS_MAX && is_open; i++) {
         struct visitor *each = &visitors[i];
         int64_t unused_ms = (int64_t)(now_ms - each->used_ms);
+        /* A kind that is full has the places of its own alone. */
+        bool is_allowed =
+            of_kind < most[kind] || (each->id[0] && each->kind == kind);
 
-        of_kind += each->id[0] && each->kind == kind &&
-                   unused_ms <= limits[kind].unused_ms;
         /* The place is free, or may be had; of these it is the one that was unused for
          * the longest time. */
-        if (!each->is_busy && (!each->id[0] || unused_ms > UNUSED_MS) &&
+        if (is_allowed && !each->is_busy &&
+            (!each->id[0] || unused_ms > UNUSED_MS) &&
             (!place || each->used_ms < place->used_ms))
             place = each;
     }
-    if (of_kind >= limits[kind].most) {
+    /* The page waits for a place if all are taken, and for a run in a way of its own. */
+    if (!place && kind == VISITORS_RUN && of_kind >= most[kind])
         *status = VISITORS_BUSY;
-        place = NULL;
-    }
     /* The new id must be there before the mutex is given back: with it nobody finds the
      * old game any more. */
     if (place) {
