@@ -59,6 +59,7 @@ is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}
 Stockade::write_file("$own/04w-crowd.txt", Stockade::slurp("$Stockade::ROOT/server/lab/experiments/04w-wild-exception.txt") =~ s/^story .*/buyers 2\norders 4/mr);
 ($status, $json) = lab(['--json', '--file', "$own/04w-crowd.txt"]);
 is_deeply(JSON::PP->new->decode($json)->{bug}{faults}, ['left-for-ever'], 'a lock that a crowd leaves behind is left as well');
+is +(lab(['01']))[0], 0, 'none leaves no lock';
 my $fast = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/19-fail-fast.txt");
 Stockade::write_file("$own/19-all-served.txt", $fast =~ s/^measure +refused \K0.5 1$/0 0/mr);
 ($status, $json) = lab(['--json', '--file', "$own/19-all-served.txt"]);

@@ -186,7 +186,8 @@ bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
     char name[LOCK_NAME_BYTES];
     struct dlock_options options = {.strategy = load.lock,
                                     .url = redis_proc_url(site.redis)};
-    struct dlock_holder holder;
+    struct dlock_holder holder = {.held = false};
+    enum dlock_status status;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
     struct dlock_error error;
@@ -198,8 +199,11 @@ bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
     /* A busy server may answer the next time. */
     /* The lock may be one whose inspect takes several commands: one of them may
      * be lost. */
-    for (int i = 0; i < LOOKS_MAX && is_open && !good; i++)
-        good = dlock_inspect(session, name, &holder, &error) == DLOCK_OK;
+    for (int i = 0; i < LOOKS_MAX && is_open && !good; i++) {
+        status = dlock_inspect(session, name, &holder, &error);
+        /* The lock none has no holder, and nothing by which to ask for one. */
+        good = status == DLOCK_OK || status == DLOCK_MISUSE;
+    }
     if (good) {
         *is_held = holder.held;
         *left_ms = holder.remaining_ms;
