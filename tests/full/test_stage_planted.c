@@ -30,7 +30,7 @@ enum plant {
     DEAD_STAY,        /* at the front of a fair lock's queue */
     LAST_IS_FIRST,    /* in the queue of a fair lock */
     RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
-    ID_OF_THE_FIRST,  /* all orders are told its id */
+    ID_OF_NONE,       /* the second order is told an id that no order has */
     PRICE_UNTOLD,
     PRICE_UNTOLD_BEHIND_A_WAIT, /* for a textbook's lock */
     KEY_FORGOTTEN,
@@ -135,12 +135,9 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
                               const struct store_error *error)
 {
     static unsigned refused_n; /* in all schedules */
-    static char first[STORE_ID_BYTES_MAX + 1];
 
-    if (planted == ID_OF_THE_FIRST && order->record.number == 1)
-        (void)strcpy(first, order->record.id);
-    if (planted == ID_OF_THE_FIRST && order->record.number > 1)
-        (void)strcpy(order->record.id, first);
+    if (planted == ID_OF_NONE && order->record.number > 1)
+        order->record.id[0] ^= 1;
     if (planted == PRICE_UNTOLD ||
         (planted == PRICE_UNTOLD_BEHIND_A_WAIT && tries_n > orders_n) ||
         (planted == STEP_MORE && order->record.user_id == 2))
@@ -346,8 +343,7 @@ static const struct {
      "fenced --deduct guarded --segments 2 --stock 2", &few},
     {SOLD_OUT_FOR_EVER, STAGE_REFUSED,
      "fenced --deduct guarded --programs order-twice,order-cancel", &few},
-    {ID_OF_THE_FIRST, STAGE_LOST, "fenced --batched --buyers 1 --stock 4",
-     &few},
+    {ID_OF_NONE, STAGE_LOST, "fenced --batched --buyers 1 --stock 4", &few},
     {PRICE_UNTOLD, STAGE_LOST, "fenced --deduct guarded --buyers 1",
      &short_ones},
     {KEY_FORGOTTEN, STAGE_TWICE,

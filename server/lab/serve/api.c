@@ -417,8 +417,9 @@ struct api_reply api_call(const char *method, const char *path,
                                     tell_stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0) {
         status = visitors_end(id);
-        return status == VISITORS_OK ? (struct api_reply){.status = 204}
-                                     : tell(status, NULL, id);
+        if (status != VISITORS_OK)
+            return tell(status, NULL, id);
+        return (struct api_reply){.status = 204};
     }
     for (size_t i = 0; i < BEGINNINGS_N; i++)
         is_beginning |= strcmp(path, beginnings[i].path) == 0;
