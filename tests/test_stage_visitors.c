@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,11 +20,10 @@ static bool is_hurried; /* a second passes between two looks at the clock */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    static time_t ahead_s;
+    static atomic_long ahead_s;
     long status = syscall(SYS_clock_gettime, clock, now);
 
-    ahead_s += is_hurried;
-    now->tv_sec += ahead_s;
+    now->tv_sec += atomic_fetch_add(&ahead_s, is_hurried) + is_hurried;
     return (int)status;
 }
 

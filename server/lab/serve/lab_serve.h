@@ -26,7 +26,7 @@ enum {
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 10,    /* a game that nobody has asked for so long ends,
                                if its place is wanted */
-    VISITORS_SEARCHES_MAX = 4, /* each wants all processors */
+    VISITORS_SEARCHES_MAX = 8, /* each wants all processors */
     VISITORS_RUNS_MAX = 2,     /* under load, which wants the machine */
 };
 
