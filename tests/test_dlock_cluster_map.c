@@ -186,7 +186,7 @@ TEST(it_moves_far)
     dlock_wire_close(wire);
 }
 
-/* Of the primary, since "ID" passes for a key, of its slots. */
+/* The connection is the one to the primary, because "ID" passes for a key of its slots. */
 static int64_t connection_id(struct dlock_wire *wire)
 {
     struct dlock_command command;

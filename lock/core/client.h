@@ -21,6 +21,15 @@ enum {
     DLOCK_SILENT_MAX = 8
 }; /* nodes of a cluster that are known to be silent */
 
+/* FNV-1a of N bytes, on top of HASH, which begins as the number below. */
+#define DLOCK_HASH_BEGIN UINT64_C(14695981039346656037)
+static inline uint64_t dlock_hash(uint64_t hash, const void *bytes, size_t n)
+{
+    for (const unsigned char *at = bytes; n > 0; n--)
+        hash = (hash ^ *at++) * UINT64_C(1099511628211);
+    return hash;
+}
+
 /* All connections of a client have this, whatever server they go to. */
 struct dlock_wire_config {
     struct dlock_address address; /* of a Redis server */

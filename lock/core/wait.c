@@ -333,8 +333,8 @@ void dlock_wait_sleep(struct dlock_wait *wait)
     struct dlock_pause pause;
     bool time_left = true;
 
-    /* Of the pause only one part is set: the loop below does nothing for a waiter that is
-     * woken, the one after it nothing for a poller. */
+    /* The pause has one part set: the loop below does nothing for a waiter that is woken,
+     * the one after it nothing for a poller. */
     pause = dlock_wait_arm(wait, &call);
     /* Pollers get no wake-up, so they sleep in parts, and look whether the wait was
      * ended. */

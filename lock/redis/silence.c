@@ -6,17 +6,17 @@
  */
 #include "lock/redis/silence.h"
 
+#include <string.h>
+
 enum { ASKED = 1 };
 
-/* FNV-1a; never 0, and with room for ASKED. */
+/* Never 0, and with room for ASKED. */
 static uint64_t entry_of(const struct dlock_address *address)
 {
-    const char *const texts[] = {address->host, ":", address->port};
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash =
+        dlock_hash(DLOCK_HASH_BEGIN, address->host, strlen(address->host) + 1);
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        for (const char *at = texts[i]; *at != '\0'; at++)
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+    hash = dlock_hash(hash, address->port, strlen(address->port));
     return (hash | 2) & ~(uint64_t)ASKED;
 }
 

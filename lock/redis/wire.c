@@ -83,12 +83,11 @@ static enum dlock_status renew_reader(struct dlock_wire *wire)
     return DLOCK_OK;
 }
 
-/* The primary is known by a number, not 0: FNV-1a of its address. */
+/* The primary is known by a number, not 0: the hash of its address. */
 static void take(struct dlock_wire *wire, struct dlock_link link)
 {
     struct sockaddr_storage at;
     socklen_t size = sizeof(at);
-    const unsigned char *bytes = (const unsigned char *)&at;
 
     /* The wire owns the socket from here on, and dlock_wire_drop() closes it. */
     wire->link = link;
@@ -101,9 +100,8 @@ static void take(struct dlock_wire *wire, struct dlock_link link)
      * name stays the same after a failover. */
     if (getpeername(link.fd, (struct sockaddr *)&at, &size) != 0)
         size = 0;
-    wire->primary = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < size && i < sizeof(at); i++)
-        wire->primary = (wire->primary ^ bytes[i]) * UINT64_C(1099511628211);
+    wire->primary = dlock_hash(DLOCK_HASH_BEGIN, &at,
+                               size < sizeof(at) ? size : sizeof(at));
     /* The last connection made is the newest word on where the primary is: wires of other
      * sessions see a number that is not theirs, and connect anew. */
     atomic_store(wire->config->primary, wire->primary);

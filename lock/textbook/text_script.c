@@ -111,7 +111,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
     return *at == ',' || *at == ')' ? at : NULL; /* the key, and no more */
 }
 
-/* What the last two tokens were: a sign by its first byte, others as below. */
+/* The last two tokens: a sign by its first byte, others as below. */
 enum { VALUE = 'v', KEYWORD = 'k', RETURN = 'r' };
 struct tokens {
     char last, before;
@@ -123,7 +123,7 @@ static void note(struct tokens *tokens, char token)
     tokens->last = token;
 }
 
-/* What WORD is as a token; '\0': it is forbidden, because a script must end. */
+/* WORD as a token; '\0': it is forbidden, because a script must end. */
 static char token_of(const char *word)
 {
     static const struct {

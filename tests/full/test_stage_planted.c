@@ -267,8 +267,8 @@ static uint64_t hash_behind(struct stage *stage, const char *schedule,
     return stage_hash(stage);
 }
 
-/* What an actor was told is judged when all is over, and is part of the state until then,
- * though the actor is done, or dead. */
+/* The answer that an actor was told is judged when all is over, and is part of the state
+ * until then, though the actor is done, or dead. */
 UNIT_TEST(test_what_was_told_is_part_of_the_state)
 {
     static const char *const pairs[][2] = {
