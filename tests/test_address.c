@@ -15,7 +15,7 @@ static struct in6_addr parsed(const char *text)
 {
     struct in6_addr address;
 
-    if (!address_parse(text, strlen(text), &address))
+    if (!address_parse(text, &address))
         fail_msg("\"%s\" is no address", text);
     return address;
 }
@@ -30,6 +30,7 @@ UNIT_TEST(addresses_are_read)
     static const char *const wrong[] = {
         "",
         " ",
+        "7",
         "unknown",
         "10.0.0",
         "10.0.0.256",
@@ -45,7 +46,7 @@ UNIT_TEST(addresses_are_read)
         assert_memory_equal(&a, &b, sizeof(a));
     }
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
-        assert_false(address_parse(wrong[i], strlen(wrong[i]), &a));
+        assert_false(address_parse(wrong[i], &a));
 }
 
 UNIT_TEST(lists_are_read)
@@ -227,8 +228,8 @@ UNIT_TEST(our_hosts_are_known)
     static const char *const ours[] = {"localhost:8080", "192.0.2.7",
                                        "192.0.2.7:8080", "shop.lan:8080",
                                        "shop.lan:9999"};
-    static const char *const others[] = {"", "192.0.2.8",
-                                         "shop.lan.evil.example"};
+    static const char *const others[] = {
+        "", "192.0.2.8", "127.0.0.1,evil.example", "shop.lan.evil.example"};
 
     for (size_t i = 0; i < COUNT_OF(ours); i++)
         assert_true(

@@ -2,15 +2,13 @@
  * A connection to MariaDB over libmariadb: where the server is, deadlines, and what
  * its errors mean.
  *
- * The library's own timeouts are whole seconds. Its non-blocking half leaves the
- * waiting to us: each statement has one deadline, and while the committer waits
- * for an answer the source of orders is asked every millisecond, so that
- * those who wait behind it hear in time.
+ * The library's own timeouts are whole seconds. Its non-blocking half leaves the waiting
+ * to us: each statement has one deadline, and while the committer waits for an answer the
+ * source of orders is asked every millisecond, so that those behind it hear in time.
  *
- * A row's lock, or a table's, is waited for no longer than busy_ms (rounded up to
- * seconds, as the server has it), an answer a second and a half longer: so that the
- * server says what was wrong before we hang up. Where we have hung up a thread of the
- * server waits on.
+ * A row's lock, or a table's, is waited for no longer than busy_ms (rounded up to seconds,
+ * as the server has it), an answer a second and a half longer, so that the server says
+ * what was wrong before we hang up: where we have, its thread waits on.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -268,7 +266,10 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
 
 enum store_status mysql_plain(struct mysql *db, const char *text)
 {
-    if (!MYSQL_CALL(db, int, mysql_real_query, db->handle, text, strlen(text)))
+    const char *end = strstr(text, ";\n");
+    size_t size = end ? (size_t)(end - text) : strlen(text);
+
+    if (!MYSQL_CALL(db, int, mysql_real_query, db->handle, text, size))
         return STORE_OK;
     return mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
 }
@@ -331,10 +332,9 @@ static enum store_status dial(struct mysql *db)
 }
 
 /* How this session is to be: strict, with all rows that it asks for, and on Galera with
- * what others have committed before. A reader's transaction sees one moment. A
- * transaction that stands still, because its host has lost power perhaps, must end: the
- * rows of a writer are locked for everybody else until then, and what a reader may see
- * is not thrown away. */
+ * what others have committed before. A reader's transaction sees one moment. One that
+ * stands still, because its host has lost power perhaps, must end: a writer's rows are
+ * locked for everybody else until then, and what a reader may see is not thrown away. */
 static enum store_status set_up_session(struct mysql *db)
 {
     unsigned long version = mysql_get_server_version(db->handle);

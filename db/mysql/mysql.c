@@ -4,14 +4,11 @@
  *
  * Several instances
  * -----------------
- * There is no exclusive use: any number of instances may write, on one server or
- * on the nodes of a Galera cluster. Nothing that was read is remembered from one
- * transaction to the next. A transaction reads plainly what it can check by the
- * guard of its UPDATE, and FOR UPDATE what it cannot: the fence first of all. A
- * conflict - a deadlock, a certification that failed, a guard that found other
- * stock - is tried again.
- *
- * One statement a packet: several in one lost acknowledged orders on Galera.
+ * Any number of instances may write, on one server or on the nodes of a Galera
+ * cluster: nothing that was read is remembered from one transaction to the next. A
+ * transaction reads plainly what it can check by the guard of its UPDATE, and FOR
+ * UPDATE what it cannot: the fence first of all. A conflict - a deadlock, a failed
+ * certification, a guard that found other stock - is tried again.
  *
  * A transaction that is gone
  * --------------------------
@@ -19,18 +16,16 @@
  * statements, and told nobody. With autocommit the statements after that would
  * have been kept, each for itself. So the writer has none: what follows becomes a
  * new transaction, and that has no savepoint. A transaction begins with one, which
- * has to be there before the COMMIT. Those are two of a small batch's eight round
- * trips, and 4 % of its time; RELEASE and COMMIT as one statement take as long.
+ * has to be there before the COMMIT. Those are two of a batch's seven round trips (keys:
+ * eight), and 4 % of its time; RELEASE and COMMIT as one statement take as long, and
+ * several statements in one packet have lost acknowledged orders.
  *
  * Statements
  * ----------
  * SQLite's ?1, ?2, ... may come in any order and twice; MariaDB has only "?",
  * one after the other. So each marker of the text that is sent remembers whose
  * value it takes. All rows of a result are fetched before the first is looked at: the
- * connection is free then.
- *
- * A text without parameters that is no SELECT is sent as it is: SAVEPOINT and
- * the like need not be prepared.
+ * connection is free then. A text without parameters that is no SELECT is sent as it is.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -296,8 +291,7 @@ static enum store_status commit(struct sql *db)
 
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
-    /* The savepoint is the proof that the transaction is the one that was
-     * begun; without it there is nothing to commit. */
+    /* The savepoint must be there: it is of the transaction that was begun. */
     if (mysql_plain(of(db), "RELEASE SAVEPOINT whole") != STORE_OK)
         return db->status;
     status = mysql_plain(of(db), "COMMIT");
@@ -331,22 +325,14 @@ static const char *const scripts[] = {
     , NULL, /* version 6 is SQLite's */
 };
 
-/* One statement after the other: each ends with ";" and the line. A change of a
- * table commits, and so the transaction begins anew. */
+/* A change of a table commits, and so the transaction begins anew. */
 static enum store_status script(struct sql *db, const char *text)
 {
     enum store_status status = STORE_OK;
     const char *end;
-    char *one;
 
-    for (; status == STORE_OK && (end = strstr(text, ";\n")) != NULL;
-         text = end + 2) {
-        one = strndup(text, (size_t)(end - text));
-        if (!one)
-            return sql_fail(db, STORE_IO, "out of memory");
-        status = mysql_plain(of(db), one);
-        free(one);
-    }
+    for (; status == STORE_OK && (end = strstr(text, ";\n")); text = end + 2)
+        status = mysql_plain(of(db), text);
     return status == STORE_OK ? mysql_plain(of(db), "SAVEPOINT whole") : status;
 }
 
@@ -383,9 +369,9 @@ static enum store_status find(const char *url, enum sql_find how,
     /* A server's database is not made by us, and its address says all of its
      * name: nothing is looked at before it is opened. */
     (void)how;
-    if (snprintf(where, SQL_WHERE_BYTES, "%s", url) < SQL_WHERE_BYTES)
-        return STORE_OK;
-    return failure_set(error, STORE_MISUSE, "the URL is too long");
+    return snprintf(where, SQL_WHERE_BYTES, "%s", url) < SQL_WHERE_BYTES
+               ? STORE_OK
+               : failure_set(error, STORE_MISUSE, "the URL is too long");
 }
 
 const struct sql_engine mysql_engine = {

@@ -65,7 +65,8 @@ void mysql_drop_connection(struct mysql *db);
 enum store_status mysql_judge(struct mysql *db, unsigned code,
                               const char *text);
 
-/* Runs a statement without parameters and rows, as text. */
+/* Runs a statement without parameters and rows, as text, which ends with itself or with
+ * ";" and the line. */
 enum store_status mysql_plain(struct mysql *db, const char *text);
 
 enum store_status mysql_open(struct sql *db);

@@ -5,100 +5,75 @@
 #include "server/base/address.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* An IPv4 address, whose bytes are at V4, mapped. */
-static struct in6_addr mapped(const void *v4)
-{
-    struct in6_addr address = {0};
-
-    address.s6_addr[10] = address.s6_addr[11] = 0xff;
-    memcpy(address.s6_addr + ADDRESS_V4_BITS / 8, v4, 4);
-    return address;
-}
 
 /* memcpy(), because a struct sockaddr need not be aligned for what it really
  * is. */
 struct in6_addr address_of(const struct sockaddr *peer)
 {
-    struct in6_addr address = {0};
+    struct in6_addr address = in6addr_any;
 
-    if (peer && peer->sa_family == AF_INET)
-        return mapped((const char *)peer +
-                      offsetof(struct sockaddr_in, sin_addr));
-    if (peer && peer->sa_family == AF_INET6)
+    if (peer && peer->sa_family == AF_INET) {
+        address.s6_addr[10] = address.s6_addr[11] = 0xff;
+        memcpy(address.s6_addr + ADDRESS_V4_BITS / 8,
+               (const char *)peer + offsetof(struct sockaddr_in, sin_addr), 4);
+    } else if (peer && peer->sa_family == AF_INET6) {
         memcpy(&address,
                (const char *)peer + offsetof(struct sockaddr_in6, sin6_addr),
                sizeof(address));
+    }
     return address;
 }
 
-/* *BITS: how long a prefix of TEXT may be, beyond that of a mapped address. */
-static bool read_address(const char *text, struct in6_addr *address,
-                         unsigned *bits)
+/* inet_pton() reads a mapped address too: that of IPv4 is written as one. */
+static bool read_address(const char *text, struct in6_addr *address)
 {
-    struct in_addr v4;
+    char mapped[sizeof("::ffff:") + INET6_ADDRSTRLEN];
 
-    *bits = 128;
-    if (inet_pton(AF_INET, text, &v4) != 1)
+    if (strchr(text, ':'))
         return inet_pton(AF_INET6, text, address) == 1;
-    *address = mapped(&v4);
-    *bits = 32;
-    return true;
+    (void)snprintf(mapped, sizeof(mapped), "::ffff:%s", text);
+    return strchr(text, '.') && inet_pton(AF_INET6, mapped, address) == 1;
 }
 
-bool address_parse(const char *text, size_t size, struct in6_addr *address)
+bool address_parse(const char *element, struct in6_addr *address)
 {
-    char copy[INET6_ADDRSTRLEN + sizeof("[]:65535")], *host = copy, *port;
-    unsigned bits;
+    char host[INET6_ADDRSTRLEN + sizeof(":65535")] = "", *port;
+    int size = 0;
 
-    for (; size > 0 && strchr(" \t", *text); size--)
-        text++;
-    while (size > 0 && strchr(" \t", text[size - 1]))
-        size--;
-    if (size >= sizeof(copy))
+    if (sscanf(element, " [%51[^],]", host) == 1)
+        return read_address(host, address);
+    (void)sscanf(element, " %51[^, \t] %n", host, &size);
+    if (element[size] != '\0' && element[size] != ',')
         return false;
-    *(char *)mempcpy(copy, text, size) = '\0';
-    port = strchr(copy, ':');
-    if (*copy == '[') {
-        host++;
-        copy[strcspn(copy, "]")] = '\0';
-    } else if (port && !strchr(port + 1, ':')) {
-        /* One colon is a port's; several are those of an IPv6 address without
-         * brackets, which then has none. */
+    /* One colon is a port's; several are those of an IPv6 address without
+     * brackets, which then has none. */
+    port = strchr(host, ':');
+    if (port && !strchr(port + 1, ':'))
         *port = '\0';
-    }
-    return read_address(host, address, &bits);
+    return read_address(host, address);
 }
 
 /* The first element of *LIST, which then begins with the next; its prefix has
- * *BITS. False: it is malformed. */
+ * *BITS. False: it is malformed, or nothing follows its comma. */
 static bool next_network(const char **list, struct in6_addr *network,
                          unsigned *bits)
 {
-    char copy[INET6_ADDRSTRLEN + sizeof("/128")], *slash;
-    size_t size = strcspn(*list, ",");
-    unsigned long prefix;
-    char *end = "";
+    char host[INET6_ADDRSTRLEN] = "", prefix[4] = "";
+    int host_size = 0, prefix_size = 0;
+    unsigned unsaid;
 
-    if (size >= sizeof(copy))
-        return false;
-    *(char *)mempcpy(copy, *list, size) = '\0';
-    *list += size + ((*list)[size] == ',');
-    slash = strchr(copy, '/');
-    if (slash)
-        *slash = '\0';
-    if (!read_address(copy, network, bits))
-        return false;
-    prefix = slash ? strtoul(slash + 1, &end, 10) : *bits;
-    /* strtoul() takes a sign and blanks before the number: hence the look at
-     * its first digit. */
-    if (prefix > *bits || *end || (slash && !isdigit((unsigned char)slash[1])))
-        return false;
-    *bits = (unsigned)prefix + (*bits == 32 ? ADDRESS_V4_BITS : 0);
-    return true;
+    (void)sscanf(*list, "%45[^/,]%n", host, &host_size);
+    *list += host_size;
+    (void)sscanf(*list, "/%3[0-9]%n", prefix, &prefix_size);
+    *list += prefix_size;
+    /* Four bytes of IPv4 stand behind a prefix that their list does not count. */
+    unsaid = strchr(host, ':') ? 0 : ADDRESS_V4_BITS;
+    *bits = prefix_size ? unsaid + (unsigned)atoi(prefix) : 128;
+    return read_address(host, network) && *bits <= 128 &&
+           (**list == '\0' || (*(*list)++ == ',' && **list != '\0'));
 }
 
 bool address_list_valid(const char *list)
@@ -106,10 +81,6 @@ bool address_list_valid(const char *list)
     struct in6_addr network;
     unsigned bits;
 
-    /* next_network() takes a comma away with its element, and would not see
-     * that nothing follows. */
-    if (*list && list[strlen(list) - 1] == ',')
-        return false;
     while (*list)
         if (!next_network(&list, &network, &bits))
             return false;
@@ -119,16 +90,14 @@ bool address_list_valid(const char *list)
 bool address_is_listed(const char *list, const struct in6_addr *address)
 {
     struct in6_addr network;
-    unsigned bits, whole;
+    unsigned bits, same;
 
     while (*list && next_network(&list, &network, &bits)) {
-        whole = bits / 8;
-        /* All addresses are of IPv6, those of IPv4 mapped: one comparison of
-         * prefixes serves both. */
-        if (!memcmp(&network, address, whole) &&
-            (bits % 8 == 0 ||
-             !((network.s6_addr[whole] ^ address->s6_addr[whole]) >>
-               (8 - bits % 8))))
+        for (same = 0; same < bits; same++)
+            if ((network.s6_addr[same / 8] ^ address->s6_addr[same / 8]) &
+                (0x80 >> same % 8))
+                break;
+        if (same == bits)
             return true;
     }
     return false;

@@ -26,9 +26,9 @@ static inline bool address_is_loopback(const struct in6_addr *address)
             address->s6_addr[ADDRESS_V4_BITS / 8] == 127);
 }
 
-/* SIZE bytes of TEXT, an element of X-Forwarded-For: with or without spaces
- * around it, a port behind it, brackets. False: it is no address. */
-bool address_parse(const char *text, size_t size, struct in6_addr *address);
+/* An element of X-Forwarded-For, which ends with a comma or the text: with or without
+ * spaces around it, a port behind it, brackets. False: it is no address. */
+bool address_parse(const char *element, struct in6_addr *address);
 
 bool address_list_valid(const char *list);
 bool address_is_listed(const char *list, const struct in6_addr *address);

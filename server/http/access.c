@@ -22,7 +22,6 @@
  */
 #include "server/http/request.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,7 +87,7 @@ bool access_is_our_host(const char *host, const char *listen,
     return is_host_of("localhost", host, size) ||
            is_host_of("[::1]", host, size) || is_host_of(listen, host, size) ||
            is_host_of(address, host, size) ||
-           (isdigit((unsigned char)*host) && address_parse(host, size, &v4) &&
+           (strspn(host, "0123456789.") == size && address_parse(host, &v4) &&
             address_is_loopback(&v4)) ||
            (size > 0 && !gethostname(machine, sizeof(machine)) &&
             is_host_of(machine, host, size));
@@ -99,7 +98,7 @@ bool access_is_our_host(const char *host, const char *listen,
  * written those to the left of it. A proxy may add a field rather than an element. */
 struct in6_addr access_client(const struct request *request)
 {
-    const char *trusted = request->app->config->trusted_proxy, *at, *end;
+    const char *trusted = request->app->config->trusted_proxy, *at;
     const struct check_head *head = &request->head;
     const struct check_field *field = head->fields + head->fields_n;
     struct in6_addr client = request->peer, next;
@@ -107,13 +106,13 @@ struct in6_addr access_client(const struct request *request)
     while (field-- > head->fields) {
         if (strcasecmp(field->name, "X-Forwarded-For") != 0)
             continue;
-        for (end = field->value + field->value_size;; end = at - 1) {
-            for (at = end; at > field->value && at[-1] != ','; at--)
-                continue;
+        for (at = field->value + field->value_size;; at--) {
+            while (at > field->value && at[-1] != ',')
+                at--;
             /* The walk ends at the first address that is no proxy of ours: that
              * one is the client, for all that we can know. */
             if (!address_is_listed(trusted, &client) ||
-                !address_parse(at, (size_t)(end - at), &next))
+                !address_parse(at, &next))
                 return client;
             client = next;
             if (at == field->value)
