@@ -280,6 +280,32 @@ LOCK_TEST(test_who_leaves_passes_it_on)
     leave_by_hand(&pieces[1]);
 }
 
+/* A subscription that is not confirmed yet is not given up: the next waiter of the name
+ * would take its confirmation, of before the UNSUBSCRIBE, for its own. */
+LOCK_TEST(test_a_subscription_in_doubt_stays)
+{
+    struct lock_single holder = lock_single_open("redisson");
+    struct dlock *client = lock_rig_client("redisson");
+    struct piece piece;
+
+    assert_ok(lock_single_take(&holder, 0));
+    begin_by_hand(&piece, client);
+    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
+    fall_asleep_by_hand(&piece);
+    step_log_await_gate(&rig.log, 1);
+    redis_server_pause(rig.server);
+    step_log_open(&rig.log);
+    leave_by_hand(&piece);
+    lock_rig_sleep_ms(2300); /* twice as long as a topic lingers */
+    redis_server_resume(rig.server);
+    step_log_await_at(&rig.log, "unsubscribe", 0, DLOCK_BEFORE, 1);
+    assert_true(step_log_last(&rig.log, "unsubscribe", DLOCK_BEFORE) >
+                step_log_last(&rig.log, "subscribe", DLOCK_AFTER));
+    assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);
+    lock_rig_close(client);
+    lock_single_close(&holder);
+}
+
 /* Given back, or the wait ended, before the sleep; woken, and gone without a try; all
  * waits ended. */
 LOCK_TEST(test_waiters_of_a_process)

@@ -214,8 +214,9 @@ static struct topic *next_task(struct dlock_wakeup *wakeup,
         struct topic *each = *link;
 
         /* The topic leaves the list before UNSUBSCRIBE is sent: a waiter that comes
-         * meanwhile makes a new one, whose SUBSCRIBE the server reads later. */
-        if (TAILQ_EMPTY(&each->waiters) &&
+         * meanwhile makes a new one, whose SUBSCRIBE the server reads later. One that was
+         * asked for stays: its confirmation would be taken for that of the new one. */
+        if (TAILQ_EMPTY(&each->waiters) && each->state != TOPIC_ASKED &&
             each->idle_since_ms <= idle_before_ms) {
             *link = each->next;
             return each;
