@@ -51,18 +51,6 @@ bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number)
     return zk->handle != NULL && zk->number == number && !zk->ended;
 }
 
-uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
-{
-    uint64_t now = dlock_clock_real_now();
-
-    if (zk->number != number || zk->ended)
-        return 0;
-    /* A session that was never connected has no node yet that it could lose. */
-    if (zk->connected || zk->expires_ms == 0)
-        return UINT64_MAX;
-    return now < zk->expires_ms ? zk->expires_ms - now : 0;
-}
-
 /* With the mutex. The nodes that are held are lost with the session; the guard tells
  * of that, because the hook is the program's and may want any mutex. */
 static void end(struct dlock_zk *zk, enum dlock_loss why)
@@ -85,16 +73,21 @@ static void end(struct dlock_zk *zk, enum dlock_loss why)
 }
 
 /* A session that cannot be kept alive is over when the server may think so, because a
- * client that is not connected hears nothing. */
-uint64_t dlock_zk_check(struct dlock_zk *zk)
+ * client that is not connected hears nothing. It ends for the first that finds it so: a
+ * holder that was told 0 must not find its lock again. */
+uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number)
 {
-    uint64_t left_ms =
-        zk->ended ? UINT64_MAX : dlock_zk_left_ms(zk, zk->number);
+    uint64_t now = dlock_clock_real_now();
 
-    if (left_ms > 0)
-        return left_ms;
+    if (zk->number != number || zk->ended)
+        return 0;
+    /* A session that was never connected has no node yet that it could lose. */
+    if (zk->connected || zk->expires_ms == 0)
+        return UINT64_MAX;
+    if (now < zk->expires_ms)
+        return zk->expires_ms - now;
     end(zk, DLOCK_LOSS_UNREACHABLE);
-    return UINT64_MAX;
+    return 0;
 }
 
 /* On the library's thread. A watch that fires and a session that ends are worth a look

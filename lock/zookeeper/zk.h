@@ -172,13 +172,10 @@ void dlock_zk_path(const struct dlock_session *session, const char *name,
 void dlock_zk_drop(struct dlock_zk *zk, bool only_ended);
 
 /* With the mutex: whether session NUMBER is the one there is, and has not ended; how long
- * it is there for sure, UINT64_MAX = it has a connection, 0 = it has ended. */
+ * it is there for sure, UINT64_MAX = it has a connection, 0 = it has ended. This call ends
+ * one that has been without a connection for too long. */
 bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number);
-uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number);
-
-/* With the mutex: ends a session that has been without a connection for too long. Gives the
- * milliseconds after which to look again, or UINT64_MAX. */
-uint64_t dlock_zk_check(struct dlock_zk *zk);
+uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number);
 
 /* With the mutex: the waiter in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);

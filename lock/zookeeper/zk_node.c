@@ -225,7 +225,7 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
 uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
                                  const struct dlock_grant *grant)
 {
-    const struct dlock_zk *zk = session->own;
+    struct dlock_zk *zk = session->own;
     const struct dlock_zk_node *node;
     DLOCK_LOCKED(&zk->client->mutex);
 
@@ -403,10 +403,11 @@ static void *guard(void *arg)
         unsigned seen;
 
         LIST_FOREACH(zk, &client->sessions, link) {
-            uint64_t left_ms = dlock_zk_check(zk);
+            uint64_t left_ms = dlock_zk_left_ms(zk, zk->number);
 
             /* The guard comes again when the first session without a connection ends. */
-            nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
+            if (left_ms > 0 && left_ms < nap_ms)
+                nap_ms = left_ms;
         }
         /* The count is read after the sessions were looked at and before the hooks: news
          * that comes during a hook ends the rest at once. */
