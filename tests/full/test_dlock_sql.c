@@ -23,7 +23,7 @@ static void fresh(const char *lock)
     (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(rig.server),
                    sql->url);
     rig.url = strcmp(lock, "recorded") == 0 ? both : sql->url;
-    rig.command_timeout_ms = 1000;
+    rig.command_timeout_ms = 2500;
 }
 
 static void serve(const char *how, const char *which)
