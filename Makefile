@@ -266,7 +266,7 @@ $(SYSTEMD_MARK):
 	@$(if $(HAVE_SYSTEMD),,echo '  left out: notices to systemd (no libsystemd-dev)')
 
 # A test of the stage gets the stage, and no lab besides; one of them plants bugs.
-PLANTED := dlock_command_init order_set_decided one_by_one_run
+PLANTED := dlock_command_init dlock_held_add order_set_decided one_by_one_run
 
 $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o $(B)/tests/support/unit_test.o \
               $(LOCKS) $(DB_OBJ) \

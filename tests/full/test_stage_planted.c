@@ -9,6 +9,8 @@
  */
 #include <inttypes.h>
 
+#include "lock/core/held.h"
+#include "lock/core/session.h"
 #include "lock/redis/command.h"
 #include "server/base/app.h"
 #include "server/lab/search/search.h"
@@ -40,6 +42,7 @@ enum plant {
     PATIENT,         /* whoever waits for a lock does so for a minute */
     REPLAY_REFUSED, /* an order that comes again is told that its key is another's */
     STUCK,          /* user 2 waits for nobody when it has ordered */
+    OVERSLEEPS, /* a watchdog that looks when the lease is over */
     STEP_MORE, /* user 2 hears no price, and in a search user 1 has a step more */
 };
 
@@ -127,6 +130,17 @@ void __wrap_dlock_command_init(struct dlock_command *command, const char *step,
         script = edit_script(step, script);
     tries_n += strcmp(step, "set") == 0;
     __real_dlock_command_init(command, step, name, script);
+}
+
+WRAPPED(dlock_held_add);
+
+void __wrap_dlock_held_add(struct dlock_session *session,
+                           const struct dlock_grant *grant,
+                           uint64_t granted_at_ms, unsigned max_hold_ms)
+{
+    if (planted == OVERSLEEPS)
+        granted_at_ms += session->client->watchdog_lease_ms;
+    __real_dlock_held_add(session, grant, granted_at_ms, max_hold_ms);
 }
 
 WRAPPED(order_set_decided);
@@ -354,6 +368,8 @@ static const struct {
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, "redisson", &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, "redisson", &short_ones},
     {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, "redisson", &short_ones},
+    {OVERSLEEPS, STAGE_TOLD_LEASE,
+     "redisson --deduct guarded --buyers 1 --programs lock", &short_ones},
     {HOLDER_WAITS, STAGE_ASLEEP,
      "fenced --deduct guarded --buyers 1 --programs lock-nested", &short_ones},
     {HOLDER_WAITS, STAGE_ASLEEP,
