@@ -13,7 +13,8 @@
 
 #define HOUR_MS INT64_C(3600000)
 
-static atomic_int_fast64_t ahead_ms; /* of the real wall clock */
+static atomic_int_fast64_t ahead_ms;     /* of the real wall clock */
+static atomic_int_fast64_t stands_at_ms; /* 0 = it goes */
 
 /* In place of the C library's. */
 int clock_gettime(clockid_t id, struct timespec *now)
@@ -21,6 +22,10 @@ int clock_gettime(clockid_t id, struct timespec *now)
     int64_t ms = id == CLOCK_REALTIME ? atomic_load(&ahead_ms) : 0;
     int rc = (int)syscall(SYS_clock_gettime, id, now);
 
+    if (id == CLOCK_REALTIME && atomic_load(&stands_at_ms)) {
+        ms = atomic_load(&stands_at_ms);
+        *now = (struct timespec){0};
+    }
     ms += now->tv_nsec / 1000000;
     now->tv_sec += ms / 1000;
     now->tv_nsec = ms % 1000 * 1000000 + now->tv_nsec % 1000000;
@@ -176,6 +181,29 @@ STORE_OWN_TEST(test_longest_overdue_first)
     wait_until_so_many(rig, N);
     assert_int_equal(look(rig, &first).state, STORE_EXPIRED);
     expect(rig, 9 + N, 1);
+}
+
+/* A hold is over at the millisecond that was told, and not one before. */
+STORE_OWN_TEST(test_last_millisecond)
+{
+    struct store_order in_time, late;
+    enum store_status status;
+    struct store_pay pay;
+
+    store_rig_sqlite_only(rig);
+    atomic_store(&stands_at_ms, HOUR_MS);
+    put(rig, (struct store_product){0});
+    in_time = buy(rig, 1);
+    late = buy(rig, 1);
+    assert_int_equal(late.pay_until_ms, 2 * HOUR_MS);
+    atomic_store(&stands_at_ms, in_time.pay_until_ms - 1);
+    assert_ok(store_pay(rig->store, in_time.id, "p", &pay));
+    atomic_store(&stands_at_ms, late.pay_until_ms);
+    status = store_pay(rig->store, late.id, "q", &pay);
+    /* The clock goes on first: else a hold that is left would be looked at for ever. */
+    atomic_store(&stands_at_ms, 0);
+    assert_int_equal(status, STORE_ORDER_EXPIRED);
+    expect(rig, 9, 0);
 }
 
 /* ---- two instances -------------------------------------------------------- */
