@@ -2,6 +2,7 @@
  * stockade: an order service for flash sales, and a laboratory for the locks
  * it needs. Each subcommand is a row below and a file of its own.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,9 @@ int main(int argc, char *argv[])
         puts("stockade " TEXT(STOCKADE_VERSION));
         return fail_unless_told(0);
     }
+    /* Ignored, as a parent may pass it on, it frees the pid of a child that has ended:
+     * another process could have it when we kill by it. */
+    (void)signal(SIGCHLD, SIG_DFL);
     dlock_register_all();
     for (size_t i = 0; i < COMMANDS_N; i++)
         if (commands[i].main && strcmp(commands[i].name, name) == 0)

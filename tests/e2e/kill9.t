@@ -41,6 +41,13 @@ note "$total orders were acknowledged";
 cmp_ok $total, '>=', $ROUNDS, 'there was load';
 is $server->stop, 0, 'ends';
 
+# Else the kernel would give the pid of a redis-server that has ended to another
+# process, which we would kill.
+my $orphan = Stockade->start(wrap => [$^X, '-e', '$SIG{CHLD} = "IGNORE"; exec @ARGV', '--']);
+my ($ignored) = Stockade::slurp('/proc/' . $orphan->pid . '/status') =~ /^SigIgn:\s*(\w+)/m;
+is hex($ignored) & 1 << 16, 0, 'a parent that ignores SIGCHLD does not pass that on';
+is $orphan->stop, 0, 'ends';
+
 system 'sqlite3', $server->db, 'UPDATE segments SET stock = stock + 1';
 is +($server->audit)[1], 1, 'a unit from nowhere: the audit says so';
 

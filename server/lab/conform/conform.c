@@ -321,8 +321,6 @@ bool suite_run(struct fail *error)
     if (!folder_open(&suite.folder, where && where[0] ? where : "/tmp", "locks",
                      error))
         return false;
-    /* A parent that ignored SIGCHLD would have passed that on. */
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
     ran = has_redis(error) && run_all(error);
     folder_close(&suite.folder);
     return ran;
