@@ -11,7 +11,9 @@ my $readme   = Stockade::slurp("$Stockade::ROOT/server/lab/README.md");
 # The servers take longer to start than a lock to be measured: once for all.
 my $each = "for lock in @locks; do $stockade lab locks --lock \$lock --markdown"
     . ' --sql $SQL --zk $ZK --zk-ensemble $ZK_ENSEMBLE --zk-node $ZK_NODE && echo "$lock: as expected"; done';
-my $said = `$build/tests/full/with_servers sh -c '$each' 2>&1`;
+# One of the ensemble is away, as a check leaves it that ended too early.
+my $first = 'at=${ZK_ENSEMBLE#zk:}; $ZK_NODE kill ${at%%,*}; ';
+my $said  = `$build/tests/full/with_servers sh -c '$first$each' 2>&1`;
 for my $lock (@locks) {
     like $said, qr/^\Q$lock\E: as expected$/m, "$lock is as expected" or diag $said;
     my $row = ($said =~ /^(\| `\Q$lock\E` \|.*)$/mg)[-1];

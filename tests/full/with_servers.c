@@ -30,10 +30,10 @@ static void obey(struct zookeeper_ensemble *ensemble, char *line)
 
     if (member == NULL)
         fprintf(stderr, "with_servers: there is no such server\n");
-    else if (strcmp(verb, "start") == 0)
-        zookeeper_server_restart(member);
-    else
+    else if (strcmp(verb, "start") != 0)
         server_proc_kill(&member->proc);
+    else if (member->proc.pid == 0)
+        zookeeper_server_restart(member);
 }
 
 /* The script and the pipe, in DIR; the end that we read. */
