@@ -82,6 +82,11 @@ static const struct {
     {SCRIPT("return redis.call('get', 'x')"), ":5: 'get': a script calls"},
     {SCRIPT("return redis.call(ARGV[1], KEYS[1])"), ":5: 'redis': a script"},
     {SCRIPT("local r = redis"), ":5: 'redis': a script calls by"},
+    /* To Lua the first text ends later, and then comes a function. */
+    {SCRIPT("return redis.call('get\",KEYS[1],',(function() while true do "
+            "end end)(),',' )--')"),
+     ":5: 'get': a script calls"},
+    {SCRIPT("redis.call('get ,KEYS[1],')"), ":5: 'get': a script calls"},
     {SCRIPT("redis.call('flushall', KEYS[1])"), ":5: 'flushall': no comm"},
     {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
     {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
@@ -216,6 +221,23 @@ LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success)
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], &error),
         DLOCK_UNKNOWN);
     assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
+}
+
+/* What a script has written before it failed stays: it is not known to be nothing. */
+LOCK_TEST(test_a_script_that_wrote_and_failed_is_in_doubt)
+{
+    struct dlock_error error = {""};
+    struct lock_single a;
+
+    assert_ok(open_text("take\n  EVAL $owner -> 1 taken, else busy\n"
+                        "    redis.call('set', KEYS[1], ARGV[1])\n"
+                        "    redis.call('sadd', KEYS[1], 'x')\n"
+                        "    return 1\n" RELEASE,
+                        true, &error));
+    a = lock_single_open(path);
+    assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
+    assert_true(lock_rig_is_held());
+    lock_single_close(&a);
 }
 
 LOCK_RIG_MAIN

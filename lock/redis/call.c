@@ -108,16 +108,21 @@ static const char *signature_of(const struct dlock_reply *reply)
 }
 
 /* Writes of a script before its error stay. The errors listed end it before the first
- * write: ask.lua sees to the rights, and the lock's own key is looked at first. */
+ * write: ask.lua sees to the rights, and the lock's own key is looked at first. A text's
+ * script, which has no name at the server, may write before it meets a wrong type. */
 static bool may_have_written(const struct dlock_command *command,
                              const struct dlock_reply *reply)
 {
     static const char *const before[] = {
-        "NORIGHT ", "OOM ",       "READONLY ",        "NOREPLICAS ",
-        "MISCONF ", "WRONGTYPE ", "no token is left",
+        "WRONGTYPE ", /* only of ours */
+        "NORIGHT ",    "OOM ",     "READONLY ",
+        "NOREPLICAS ", "MISCONF ", "no token is left",
     };
 
-    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
+    bool is_ours = command->script == NULL || command->script->sha != NULL;
+
+    for (size_t i = is_ours ? 0 : 1; i < sizeof(before) / sizeof(before[0]);
+         i++)
         if (strstr(reply->string, before[i]) != NULL)
             return false;
     return command->script != NULL && signature_of(reply) != NULL;

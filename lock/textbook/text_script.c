@@ -79,6 +79,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
                              const char **why)
 {
     const struct dlock_text_verb *verb;
+    char quote;
 
     *why = "a script calls by redis.call('verb', KEYS[1] ...)";
     if (strncmp(at, ".call(", 6) != 0)
@@ -86,6 +87,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
     at = skip_blanks(at + 6);
     if (*at != '\'' && *at != '"')
         return NULL;
+    quote = *at;
     at = take_word(at + 1, word);
     verb = dlock_text_verb(word);
     /* EVAL in a script would run one that nobody has looked at. */
@@ -93,7 +95,11 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
         *why = "no command that a lock's text may use";
         return NULL;
     }
-    at = skip_blanks(at + (*at != '\0'));
+    /* The verb must end where Lua ends it: else what follows is a text to one of us, and
+     * a call to the other. */
+    if (*at != quote)
+        return NULL;
+    at = skip_blanks(at + 1);
     if (*at != ',')
         return NULL;
     at = skip_blanks(at + 1);
