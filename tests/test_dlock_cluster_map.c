@@ -9,6 +9,8 @@
 
 #include "lock/core/clock.h"
 #include "lock/redis/call.h"
+#include "lock/redis/cluster.h"
+#include "lock/redis/silence.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
@@ -126,14 +128,19 @@ static unsigned port_of(const struct redis_server *server)
     return (unsigned)redis_server_port(server);
 }
 
+static struct dlock_wire_config config;
+
 /* A wire to the cluster that the node tells of, whose slots PRIMARY has. */
 static struct dlock_wire *open_wire(unsigned primary)
 {
-    static struct dlock_wire_config config;
+    static atomic_uint_fast64_t silent[DLOCK_SILENT_MAX];
 
+    for (size_t i = 0; i < DLOCK_SILENT_MAX; i++)
+        atomic_store(&silent[i], 0);
     config = (struct dlock_wire_config){.connect_timeout_ms = PROMPT_MS,
                                         .command_timeout_ms = PROMPT_MS,
-                                        .clock = dlock_clock_default()};
+                                        .clock = dlock_clock_default(),
+                                        .silent = silent};
     assert_non_null(dlock_url_parse(
         text_of("cluster://127.0.0.1:%u", node.port), &config.address));
     atomic_store(&node.primary, primary);
@@ -224,6 +231,72 @@ TEST(a_host_replaces_another)
     assert_ok(send_get(wire, "k", false));
     dlock_wire_close(wire);
     redis_server_restart(real[0]);
+}
+
+/* ---- nodes that hang --------------------------------------------------------- */
+
+static struct dlock_address local(unsigned port)
+{
+    struct dlock_address at = config.address;
+
+    (void)snprintf(at.host, sizeof(at.host), "127.0.0.1");
+    (void)snprintf(at.port, sizeof(at.port), "%u", port);
+    return at;
+}
+
+/* One that hangs while it is connected to, as by a login or TLS, gets no command. */
+TEST(a_node_that_takes_no_connection_is_silent)
+{
+    struct deaf_server deaf = deaf_server_open();
+    struct dlock_wire *wire = open_wire(ntohs(deaf.at.sin_port));
+    struct dlock_address at = local(ntohs(deaf.at.sin_port));
+
+    config.connect_timeout_ms = 300;
+    assert_int_equal(send_get(wire, "k", false), DLOCK_UNREACHABLE);
+    assert_true(dlock_silence_is_silent(&config, &at));
+    at = local(node.port);
+    assert_false(dlock_silence_is_silent(&config, &at));
+    dlock_wire_close(wire);
+    deaf_server_close(&deaf);
+}
+
+/* Those that were silent before may have left for good: one of them makes room. */
+TEST(the_last_that_fell_silent_is_known)
+{
+    struct dlock_wire *wire = open_wire(node.port);
+
+    for (unsigned port = 1; port <= DLOCK_SILENT_MAX + 3; port++) {
+        struct dlock_wire_config its = config;
+
+        its.address = local(port);
+        dlock_silence_end(&its, false, false);
+        assert_true(dlock_silence_is_silent(&config, &its.address));
+    }
+    dlock_wire_close(wire);
+}
+
+/* The url may name a node that hangs by another name than the map: it is asked last. */
+TEST(the_map_is_asked_of_nodes_that_are_known)
+{
+    struct deaf_server deaf = deaf_server_open();
+    struct dlock_wire *wire = open_wire(node.port);
+    struct dlock_link link;
+    uint64_t began_ms;
+
+    assert_non_null(
+        dlock_url_parse(text_of("cluster://localhost:%u,127.0.0.1:%u",
+                                ntohs(deaf.at.sin_port), node.port),
+                        &config.address));
+    for (int i = 0; i < 8; i++) {
+        began_ms = lock_rig_now_ms();
+        assert_ok(dlock_cluster_ask(dlock_cluster_of(wire),
+                                    began_ms + 2 * PROMPT_MS, &link));
+        dlock_net_close(&link);
+        if (i > 0) /* before it there is no map */
+            assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS / 2);
+    }
+    dlock_wire_close(wire);
+    deaf_server_close(&deaf);
 }
 
 LOCK_RIG_MAIN

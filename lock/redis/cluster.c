@@ -40,8 +40,7 @@ enum {
 
 struct node {
     unsigned index;
-    unsigned map; /* the last one that names it */
-    bool is_primary;
+    unsigned map;           /* the last one that names it */
     uint64_t rest_until_ms; /* real time; it is let alone, for `why` */
     struct dlock_error why;
     struct dlock_wire_config config;
@@ -67,8 +66,6 @@ static void forget_slots(struct dlock_cluster *cluster)
 {
     memset(cluster->slots, NO_NODE, sizeof(cluster->slots));
     cluster->map++;
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        cluster->nodes[i]->is_primary = false;
 }
 
 struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire)
@@ -146,14 +143,6 @@ static struct node *node_at(struct dlock_cluster *cluster, const char *host,
     return node;
 }
 
-/* NODE has these slots. */
-static void give(struct dlock_cluster *cluster, unsigned first, unsigned last,
-                 const struct node *node)
-{
-    for (unsigned slot = first; slot <= last && slot < DLOCK_SLOTS_N; slot++)
-        cluster->slots[slot] = (uint8_t)node->index;
-}
-
 static const redisReply *part(const redisReply *list, size_t index, int type)
 {
     if (list == NULL || list->type != REDIS_REPLY_ARRAY ||
@@ -188,8 +177,8 @@ static void take_range(const redisReply *from,
         /* Replicas become known, but get no slot: ask_all() asks them for subscribers. */
         if (i > 2 || node == NULL)
             continue;
-        node->is_primary = true;
-        give(cluster, (unsigned)first->integer, (unsigned)last->integer, node);
+        for (long long slot = first->integer; slot <= last->integer; slot++)
+            cluster->slots[slot] = (uint8_t)node->index;
     }
 }
 
@@ -226,13 +215,18 @@ static enum dlock_status read_map(const struct dlock_address *address,
     return status;
 }
 
-/* Place NUMBER to be asked: those of the url, then the nodes that are known.
- * False: there is none. */
+/* Place NUMBER to be asked: the nodes that are known, then those of the url, by whose names
+ * nobody knows which are silent. False: there is none. */
 static bool place_of(const struct dlock_cluster *cluster, unsigned number,
                      struct dlock_address *at)
 {
     const char *next = cluster->config->address.hosts;
 
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (cluster->nodes[i]->map == cluster->map && number-- == 0) {
+            *at = cluster->nodes[i]->config.address;
+            return true;
+        }
     *at = cluster->config->address;
     at->cluster = false;
     for (; *next != '\0'; number--) {
@@ -240,11 +234,6 @@ static bool place_of(const struct dlock_cluster *cluster, unsigned number,
         if (number == 0)
             return true;
     }
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (cluster->nodes[i]->map == cluster->map && number-- == 0) {
-            *at = cluster->nodes[i]->config.address;
-            return true;
-        }
     return false;
 }
 
@@ -254,14 +243,20 @@ enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
                                     uint64_t until_ms, struct dlock_link *link)
 {
     struct dlock_address at;
-    unsigned n = 0;
+    unsigned known_n = 0, n, turn;
 
     if (cluster == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    while (place_of(cluster, n, &at))
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        known_n += cluster->nodes[i]->map == cluster->map;
+    for (n = known_n; place_of(cluster, n, &at);)
         n++;
+    turn = cluster->turn++;
     for (unsigned i = 0; i < n; i++) {
-        (void)place_of(cluster, cluster->turn++ % n, &at);
+        (void)place_of(cluster,
+                       i < known_n ? (turn + i) % known_n
+                                   : known_n + (turn + i) % (n - known_n),
+                       &at);
         /* The last is asked all the same: all may be silent, or have been. */
         if (i + 1 < n && dlock_silence_is_silent(cluster->config, &at))
             continue;
@@ -325,15 +320,18 @@ static bool is_redirected(const struct dlock_reply *reply)
            dlock_call_is_error(reply, "TRYAGAIN");
 }
 
-/* The end of a command that began at BEGAN_MS. A node that cannot be connected to is let
- * alone for a moment; a silent one for as long as a batch would wait for it. */
+/* The end of a command that began at BEGAN_MS, sent or not. A node that cannot be connected
+ * to is let alone for a moment; a silent one for as long as a batch would wait for it. */
 static void note_end(const struct dlock_cluster *cluster, struct node *node,
                      enum dlock_status status, uint64_t began_ms, bool alone)
 {
     uint64_t now_ms = dlock_clock_real_now();
     unsigned timeout_ms = cluster->config->command_timeout_ms;
     bool is_silent =
-        status == DLOCK_UNKNOWN && now_ms - began_ms >= timeout_ms / 2;
+        status != DLOCK_OK &&
+        2 * (now_ms - began_ms) >= (status == DLOCK_UNREACHABLE
+                                        ? cluster->config->connect_timeout_ms
+                                        : timeout_ms);
 
     if (status == DLOCK_OK || alone || is_silent)
         dlock_silence_end(&node->config, alone, status == DLOCK_OK);
@@ -423,7 +421,7 @@ static bool follow(struct way *way, const struct dlock_command *command,
     way->node = node_at(way->cluster, colon == place ? asked : host, colon + 1);
     /* ASK is about one key, and the slot stays where it is until MOVED says so. */
     if (!way->asks && way->node != NULL)
-        give(way->cluster, way->slot, way->slot, way->node);
+        way->cluster->slots[way->slot] = (uint8_t)way->node->index;
     return way->node != NULL;
 }
 
@@ -455,7 +453,9 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
         enum dlock_status status;
 
         /* Subscribers may be at replicas as well. */
-        if (node->map != cluster->map || !(node->is_primary || adds))
+        if (node->map != cluster->map ||
+            !(adds ||
+              memchr(cluster->slots, (int)node->index, sizeof(cluster->slots))))
             continue;
         status = talk(cluster, node, command, false, until_ms, &one);
         cluster->is_stale |= status != DLOCK_OK;

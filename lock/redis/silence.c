@@ -1,8 +1,8 @@
 /*
  * Silent nodes in a table without a mutex: a child of fork(2) must not find one locked. An
  * entry is the hash of a node's address; its lowest bit says that a session asks the node at
- * this moment. 0 is no entry. Of more nodes than the table holds, the others are asked by
- * everybody.
+ * this moment. 0 is no entry. Of more nodes than the table holds, those that were silent
+ * before are asked by everybody.
  */
 #include "lock/redis/silence.h"
 
@@ -46,13 +46,16 @@ void dlock_silence_end(const struct dlock_wire_config *config, bool alone,
 {
     uint64_t entry = entry_of(&config->address);
     atomic_uint_fast64_t *place = find(config->silent, entry);
-    uint_fast64_t none = 0;
 
     if (place != NULL && (answered || alone))
         atomic_store(place, answered ? 0 : entry);
-    else if (place == NULL && !answered &&
-             (place = find(config->silent, 0)) != NULL)
-        (void)atomic_compare_exchange_strong(place, &none, entry);
+    if (place != NULL || answered || config->silent == NULL)
+        return;
+    place = find(config->silent, 0);
+    /* In a full table one makes room: it may have left, and is asked by nobody. */
+    if (place == NULL)
+        place = &config->silent[(entry >> 2) % DLOCK_SILENT_MAX];
+    atomic_store(place, entry);
 }
 
 bool dlock_silence_is_silent(const struct dlock_wire_config *config,
