@@ -306,6 +306,27 @@ LOCK_TEST(test_a_subscription_in_doubt_stays)
     lock_single_close(&holder);
 }
 
+/* One that is refused, and so never confirmed, is no more than a name on the list. */
+LOCK_TEST(test_a_refused_subscription_is_given_up)
+{
+    struct lock_single holder = lock_single_open("redisson");
+    struct dlock *client = lock_rig_client("redisson");
+    struct piece piece;
+
+    assert_ok(lock_single_take(&holder, 0));
+    begin_by_hand(&piece, client);
+    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
+    fall_asleep_by_hand(&piece);
+    step_log_await_gate(&rig.log, 1);
+    lock_rig_tell("ACL SETUSER default resetchannels");
+    step_log_open(&rig.log);
+    leave_by_hand(&piece);
+    step_log_await_at(&rig.log, "unsubscribe", 0, DLOCK_BEFORE, 1);
+    lock_rig_tell("ACL SETUSER default allchannels");
+    lock_rig_close(client);
+    lock_single_close(&holder);
+}
+
 /* Given back, or the wait ended, before the sleep; woken, and gone without a try; all
  * waits ended. */
 LOCK_TEST(test_waiters_of_a_process)

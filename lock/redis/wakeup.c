@@ -18,7 +18,8 @@
 #include "lock/redis/node.h"
 
 enum {
-    LINGER_MS = 1000,    /* a subscription outlives its last waiter */
+    LINGER_MS = 1000, /* a subscription outlives its last waiter */
+    ASKED_MS = 2000,  /* longer, while it is not confirmed: it may be refused */
     DOWN_RETRY_MS = 100, /* waiters look by themselves: nobody will tell */
     /* The same, because a node that has left its cluster, or was cut off from it, keeps its
      * subscribers, and answers them, and hears of no release. */
@@ -216,8 +217,9 @@ static struct topic *next_task(struct dlock_wakeup *wakeup,
         /* The topic leaves the list before UNSUBSCRIBE is sent: a waiter that comes
          * meanwhile makes a new one, whose SUBSCRIBE the server reads later. One that was
          * asked for stays: its confirmation would be taken for that of the new one. */
-        if (TAILQ_EMPTY(&each->waiters) && each->state != TOPIC_ASKED &&
-            each->idle_since_ms <= idle_before_ms) {
+        if (TAILQ_EMPTY(&each->waiters) &&
+            each->idle_since_ms + (each->state == TOPIC_ASKED ? ASKED_MS : 0) <=
+                idle_before_ms) {
             *link = each->next;
             return each;
         }
