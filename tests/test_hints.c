@@ -127,6 +127,23 @@ UNIT_TEST_OF(struct hints *hints, what_is_sent_there_is_not_left)
     }
 }
 
+/* Orders that came again, or failed, have taken nothing: their segments are not poor. */
+UNIT_TEST_OF(struct hints *hints, orders_that_sell_nothing_leave_no_hint_low)
+{
+    int64_t segment;
+    unsigned counts[2] = {0};
+
+    hints_note(hints, 1, 2, 0, 50);
+    hints_note(hints, 1, 2, 1, 50);
+    for (int i = 0; i < 100; i++) {
+        segment = hints_choose(hints, 1, 1);
+        hints_note(hints, 1, 0, segment, TOLD_NOT);
+    }
+    for (int i = 0; i < 100; i++)
+        counts[hints_choose(hints, 1, 1)]++;
+    assert_true(counts[0] > 0 && counts[1] > 0);
+}
+
 /* Those that came are unknown; those that went are not chosen, and forgotten. */
 UNIT_TEST_OF(struct hints *hints, after_a_resize)
 {
@@ -135,8 +152,7 @@ UNIT_TEST_OF(struct hints *hints, after_a_resize)
     for (int64_t i = 0; i < 4; i++)
         hints_note(hints, 1, 4, i, i < 2 ? left[i] : 1000000);
     hints_note(hints, 1, 2, 0, 10);
-    hints_note(hints, 1, 0, 3, 5000);     /* late news of one that went */
-    hints_note(hints, 1, 2, 0, TOLD_NOT); /* what is known stays */
+    hints_note(hints, 1, 0, 3, 5000); /* late news of one that went */
     expect_shares(hints, 1, 2, left, (unsigned[]){1, 0});
     hints_note(hints, 1, 4, 0, 10);
     expect_shares(hints, 1, 4, left, (unsigned[]){1, 0, 1, 1});

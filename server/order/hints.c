@@ -149,6 +149,10 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
         product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
     if (product && segments > 0)
         product->n = segments;
+    /* hints_choose() has taken off what orders asked for: if none of them was new, nobody
+     * says how much of that is still there. */
+    if (product && left < 0 && segment < product->n)
+        product->segments[segment].left = HINT_UNKNOWN;
     if (product && left >= 0 && segment < product->n) {
         at = &product->segments[segment];
         at->left = left;

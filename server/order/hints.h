@@ -42,7 +42,7 @@ void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
                  bool by_others);
 
 /* The store says: the product has so many segments (0 = not told), and LEFT
- * units are left in this one (-1 = not told). */
+ * units are left in this one (-1 = not told: unknown from then on). */
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
                 int64_t segment, int64_t left);
 
