@@ -472,7 +472,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
 
             if (adds)
                 all->integers[k] += more;
-            else if ((all->integers[k] < more) == (k == 1)) /* replicas */
+            else if ((all->integers[k] < more) == (k == 0)) /* replicas */
                 all->integers[k] = more;
         }
     }

@@ -39,12 +39,7 @@ enum dlock_status values_open(const char *url, unsigned timeout_ms,
     const char *rest = url;
     char *first;
 
-    if (values == NULL)
-        return dlock_error_report(error, dlock_check_null(), "values");
-    if (timeout_ms == 0)
-        status = dlock_error_set(DLOCK_MISUSE, "timeout_ms is 0");
-    else
-        status = dlock_address_first(url, &address, &rest);
+    status = dlock_address_first(url, &address, &rest);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "values");
     options.url = first = strndup(url, (size_t)(rest - url));
@@ -73,38 +68,15 @@ void values_close(struct values *values)
     free(values);
 }
 
-static enum dlock_status enter(const struct values *values)
-{
-    return values == NULL ? dlock_check_null()
-                          : dlock_session_enter(values->session);
-}
-
-/* The text of a value may not even end. */
-static enum dlock_status check_list(const struct value list[], size_t n,
-                                    bool is_write)
-{
-    if (list == NULL && n > 0)
-        return dlock_check_null();
-    for (size_t i = 0; i < n; i++) {
-        if (list[i].key == NULL)
-            return dlock_check_null();
-        if (is_write && memchr(list[i].text, 0, sizeof(list[i].text)) == NULL)
-            return dlock_error_set(DLOCK_MISUSE, "value %zu is too long", i);
-    }
-    return DLOCK_OK;
-}
-
 /* ROUND_N of them in a round trip. Those that are not reached any more were not
  * refused. */
 static enum dlock_status call(struct values *values, struct value list[],
                               size_t n, bool is_write,
                               struct dlock_error *error)
 {
-    enum dlock_status status = check_list(list, n, is_write);
+    enum dlock_status status = dlock_session_enter(values->session);
     size_t round_n;
 
-    if (status == DLOCK_OK)
-        status = enter(values);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, NULL);
     for (size_t i = 0; i < n; i++)
@@ -162,9 +134,7 @@ enum dlock_status values_about(struct values *values,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    if (about == NULL)
-        return dlock_error_report(error, dlock_check_null(), NULL);
-    status = enter(values);
+    status = dlock_session_enter(values->session);
     dlock_command_init(&command, "eval-about", "", &about_script);
     command.repeatable = true;
     if (status == DLOCK_OK) {
@@ -172,12 +142,11 @@ enum dlock_status values_about(struct values *values,
                             dlock_session_limit(values->session, 2, 0), &reply);
         dlock_session_leave(values->session);
     }
-    if (status == DLOCK_OK && reply.integers_n < 3)
+    if (status == DLOCK_OK && reply.integers_n < 2)
         status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "the server says nothing of itself");
     if (status == DLOCK_OK)
         *about = (struct values_about){(unsigned)reply.integers[0],
-                                       (unsigned)reply.integers[1],
-                                       reply.integers[2] == 1};
+                                       reply.integers[1] == 1};
     return dlock_error_report(error, status, NULL);
 }

@@ -22,13 +22,11 @@ struct value {
 
 /* A server as it describes itself; see values_about(). */
 struct values_about {
-    unsigned version;  /* the first number of it */
     unsigned replicas; /* that are connected */
     bool needs_them;   /* to write: min-replicas-to-write is set */
 };
 
-/* Does not connect. Takes the first of several urls. TIMEOUT_MS, 1 to
- * DLOCK_WAIT_MS_MAX, is for connecting, and again for each round trip. DLOCK_MISUSE: the
+/* Does not connect. Takes the first of several urls. TIMEOUT_MS is for connecting, and again for each round trip. DLOCK_MISUSE: the
  * url makes no sense, or a part of the program is missing for it. */
 enum dlock_status values_open(const char *url, unsigned timeout_ms,
                               struct values **values,
