@@ -237,22 +237,22 @@ void main_loop_run(struct service *s)
         }
         if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
             tell_health(s, &state);
-        if (redis && (fds[1].revents || !state.redis_up)) {
-            /* A start may be waited for here for seconds: a signal ends the
-             * wait, whichever it is, because only the next block reads it. */
-            state.redis_up = redis_proc_tend(redis, error, sizeof(error));
-            if (!state.redis_up && clock_ms() >= state.log_redis_ms) {
-                log_warn("redis", "error=\"%s\"", error);
-                state.log_redis_ms = clock_ms() + LOG_EVERY_MS;
-            }
-        }
-        /* The signals come last, so that what the opener has opened is known
-         * before the end takes it apart. */
+        /* The signals come after the opener, so that what it has opened is known
+         * before the end takes it apart; and before Redis, whose start they end. */
         if (fds[0].revents && goes_on) {
             goes_on = read(s->signals, &info, sizeof(info)) == sizeof(info) &&
                       info.ssi_signo == SIGHUP;
             if (goes_on)
                 reload(s, &state);
+        }
+        if (redis && goes_on && (fds[1].revents || !state.redis_up)) {
+            /* A start may be waited for here for seconds: any signal ends the
+             * wait, because the next pass must read it. */
+            state.redis_up = redis_proc_tend(redis, error, sizeof(error));
+            if (!state.redis_up && clock_ms() >= state.log_redis_ms) {
+                log_warn("redis", "error=\"%s\"", error);
+                state.log_redis_ms = clock_ms() + LOG_EVERY_MS;
+            }
         }
     } while (goes_on);
     log_info("stopping", "orders_waiting=%zu", orders_in(&s->app));
