@@ -290,7 +290,7 @@ TEST(the_map_is_asked_of_nodes_that_are_known)
     for (int i = 0; i < 8; i++) {
         began_ms = lock_rig_now_ms();
         assert_ok(dlock_cluster_ask(dlock_cluster_of(wire),
-                                    began_ms + 2 * PROMPT_MS, &link));
+                                    began_ms + PROMPT_MS, &link));
         dlock_net_close(&link);
         if (i > 0) /* before it there is no map */
             assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS / 2);
