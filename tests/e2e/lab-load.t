@@ -60,6 +60,9 @@ Stockade::write_file("$own/04w-crowd.txt", Stockade::slurp("$Stockade::ROOT/serv
 ($status, $json) = lab(['--json', '--file', "$own/04w-crowd.txt"]);
 is_deeply(JSON::PP->new->decode($json)->{bug}{faults}, ['left-for-ever'], 'a lock that a crowd leaves behind is left as well');
 is +(lab(['01']))[0], 0, 'none leaves no lock';
+Stockade::write_file("$own/06w-mkdir.txt", Stockade::slurp("$Stockade::ROOT/server/lab/experiments/06w-wild-crash.txt") =~ s/^lock +\Ksetnx$/mkdir/mr);
+($status, $json) = lab(['--json', '--file', "$own/06w-mkdir.txt"]);
+is_deeply(JSON::PP->new->decode($json)->{bug}{faults}, ['left-for-ever'], 'a directory that the dead have left is left as well');
 my $fast = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/19-fail-fast.txt");
 Stockade::write_file("$own/19-all-served.txt", $fast =~ s/^measure +refused \K0.5 1$/0 0/mr);
 ($status, $json) = lab(['--json', '--file', "$own/19-all-served.txt"]);

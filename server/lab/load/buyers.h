@@ -51,7 +51,8 @@ struct buyers_scrape {
 extern struct buyers {
     struct fetches fetches;
     unsigned most, taken; /* orders at a time; those now */
-    bool is_offered;      /* the last product that was */
+    int64_t offered;      /* the last product that was to be */
+    bool is_offered;      /* and it is */
     struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
     struct buyers_order *orders;
     size_t orders_n;

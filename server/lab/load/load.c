@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/base/config.h"
 #include "server/base/redis_proc.h"
 #include "server/order/lock_tasks.h"
 
@@ -140,11 +141,6 @@ bool load_start(unsigned who, const char *flags)
     return site_start(who, load.lock, text);
 }
 
-static bool sells_second(void)
-{
-    return load.story && strchr(load.story, '/');
-}
-
 static bool begin(void)
 {
     const struct experiment_load *play = load.play;
@@ -160,9 +156,9 @@ static bool begin(void)
             return false;
     /* A second product is there only if the story sells it: the audit counts it
      * as well. */
-    return play->stock == 0 ||
-           (buyers_offer(1, play->stock, 1) &&
-            (!sells_second() || buyers_offer(2, play->stock, 1)));
+    return play->stock == 0 || (buyers_offer(1, play->stock, 1) &&
+                                (!load.story || !strchr(load.story, '/') ||
+                                 buyers_offer(2, play->stock, 1)));
 }
 
 bool load_crowd(void)
@@ -180,13 +176,22 @@ bool load_crowd(void)
 
 /* The verdict ------------------------------------------------------------------- */
 
+/* The lock must be looked for where serve.c has it: without Redis, beside the database. */
+static const char *lock_url(void)
+{
+    static char url[sizeof(site.folder.path) + 16];
+
+    (void)snprintf(url, sizeof(url), "dir:%s/db.locks", site.folder.path);
+    return config_rules_uses_redis(dlock_strategy_find(load.lock))
+               ? redis_proc_url(site.redis)
+               : url;
+}
+
 /* A session of our own asks: it need not hold anything. */
-bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
+bool load_look(int64_t product, struct dlock_holder *holder)
 {
     char name[LOCK_NAME_BYTES];
-    struct dlock_options options = {.strategy = load.lock,
-                                    .url = redis_proc_url(site.redis)};
-    struct dlock_holder holder = {.held = false};
+    struct dlock_options options = {.strategy = load.lock, .url = lock_url()};
     enum dlock_status status;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
@@ -195,18 +200,15 @@ bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
          is_open = dlock_open(&options, &client, &error) == DLOCK_OK &&
                    dlock_session_open(client, &session, &error) == DLOCK_OK;
 
+    *holder = (struct dlock_holder){.held = false};
     lock_name(product, 0, name);
     /* A busy server may answer the next time. */
     /* The lock may be one whose inspect takes several commands: one of them may
      * be lost. */
     for (int i = 0; i < LOOKS_MAX && is_open && !good; i++) {
-        status = dlock_inspect(session, name, &holder, &error);
+        status = dlock_inspect(session, name, holder, &error);
         /* The lock none has no holder, and nothing by which to ask for one. */
         good = status == DLOCK_OK || status == DLOCK_MISUSE;
-    }
-    if (good) {
-        *is_held = holder.held;
-        *left_ms = holder.remaining_ms;
     }
     dlock_session_close(session);
     dlock_close(client);
@@ -217,13 +219,14 @@ bool load_look(int64_t product, bool *is_held, uint64_t *left_ms)
  * one with a lease, or of an instance that is about to give it back, has a moment. */
 static bool look_for_faults(int64_t product, unsigned *faults)
 {
-    uint64_t until_ms = clock_ms() + HELD_MS_MAX, left_ms;
-    bool is_held, good;
+    uint64_t until_ms = clock_ms() + HELD_MS_MAX;
+    struct dlock_holder holder;
+    bool good;
 
-    while ((good = load_look(product, &is_held, &left_ms)) && is_held) {
+    while ((good = load_look(product, &holder)) && holder.held) {
         if (clock_ms() > until_ms) {
-            *faults |= EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
-                                                              : STAGE_HELD);
+            *faults |= EXPERIMENT_FAULT(
+                holder.remaining_ms == UINT64_MAX ? STAGE_FOREVER : STAGE_HELD);
             return true;
         }
         buyers_turn(TURN_MS);
@@ -244,9 +247,10 @@ static bool conclude(const struct experiment_play *play)
     int64_t stock = 0;
 
     /* The lock is of the instances that live: it must be asked for before they end. */
-    if (!look_for_faults(1, &run->verdict.faults) ||
-        (sells_second() && !look_for_faults(2, &run->verdict.faults)) ||
-        !site_is_whole())
+    for (int64_t id = 1; id <= buyers.offered; id++)
+        if (!look_for_faults(id, &run->verdict.faults))
+            return false;
+    if (!site_is_whole())
         return false;
     /* Instances have to end before the ledger is whole: what is under way is decided. */
     site_stop_all();

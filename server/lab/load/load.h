@@ -103,8 +103,8 @@ bool load_watch_ends(void);
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);
 
-/* Whether somebody has the lock of PRODUCT, by Redis; and for how long, UINT64_MAX = for
- * ever. False: Redis does not say, and site.error why. */
-bool load_look(int64_t product, bool *is_held, uint64_t *left_ms);
+/* HOLDER: who has the lock of PRODUCT, asked where the lock is. False: nobody says, and
+ * site.error why. */
+bool load_look(int64_t product, struct dlock_holder *holder);
 
 #endif

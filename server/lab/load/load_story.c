@@ -254,10 +254,11 @@ static bool await_lease(void)
     /* Half as long again: the lease may have begun later than this wait. */
     uint64_t wait_ms =
         (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
-    uint64_t until_ms = clock_ms() + wait_ms, left_ms;
-    bool is_held, good;
+    uint64_t until_ms = clock_ms() + wait_ms;
+    struct dlock_holder holder;
+    bool good;
 
-    while ((good = load_look(1, &is_held, &left_ms)) && is_held) {
+    while ((good = load_look(1, &holder)) && holder.held) {
         if (clock_ms() > until_ms) {
             load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
@@ -268,7 +269,7 @@ static bool await_lease(void)
             return false;
     }
     if (good)
-        load_tell(-1, "the lock has no holder any more, says Redis");
+        load_tell(-1, "the lock has no holder any more");
     return good;
 }
 
