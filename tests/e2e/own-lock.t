@@ -44,6 +44,21 @@ my $beside = write_lock(beside => $take . $in_one =~ s/(EVAL) (\$owner)/$1 \$nam
 like $out, qr/\Anone in \d+ schedules: all within these bounds, but keys beside \$name were not watched$/m, 'it is said what nobody looked at';
 like +(run(qw(explore --moves 3 --random 1 --zh), $beside))[1], qr/但没有查看旁边的键/, 'in Chinese as well';
 
+# A set's members count as state: what follows from two is not what follows from one.
+my $members = write_lock(members => <<'END');
+take
+    EVAL $lease -> else next
+        redis.call('sadd', KEYS[1], 'one')
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 1
+    SADD $name two -> 1 next
+    SREM $name two -> else taken
+release
+    DEL $name -> 1 done, else lost
+END
+($status, $out) = run(qw(explore --json --preemptions 0 --expiries 0), $members);
+ok JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, 'what only other members of a set lead to is found';
+
 # ---- an error of Redis -------------------------------------------------------
 
 my $mistyped = write_lock(mistyped => "${take}release\n    HDEL \$name x -> 1 done, else lost\n");

@@ -12,6 +12,10 @@ for _, key in ipairs(keys) do
     value = table.concat(fields, ' ')
   elseif type == 'list' then
     value = table.concat(redis.call('LRANGE', key, 0, -1), ' ')
+  elseif type == 'set' then
+    local members = redis.call('SMEMBERS', key)
+    table.sort(members)
+    value = table.concat(members, ' ')
   elseif type == 'zset' then
     value = table.concat(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), ' ')
   end
