@@ -63,6 +63,18 @@ UNIT_TEST(test_a_lease_that_ends_in_a_wait_counts)
     assert_true(search_is_within(&bounds, &node, &child));
 }
 
+/* A watchdog outlives its actor's work: its pass is a renewal, whoever is inside. */
+UNIT_TEST(test_a_pass_of_a_watchdog)
+{
+    struct search_bounds bounds = {.moves = 9, .troubles = 1};
+    struct search_node node = {.moves_n = 1, .moves = {{0, 'w'}}}, child;
+
+    assert_false(search_child(&bounds, &node, 0, &child));
+    bounds.most[SEARCH_RENEWALS] = 1;
+    assert_true(search_child(&bounds, &node, 0, &child));
+    assert_int_equal(child.used.of[SEARCH_RENEWALS], 1);
+}
+
 /* Troubles of one kind have no more left than all of them together. */
 UNIT_TEST(test_freedom)
 {

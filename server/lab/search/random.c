@@ -158,7 +158,7 @@ static bool begin(struct player *p)
     p->played = (struct search_found){.n = 0};
     p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
     return stage_begin(p->stage, p->error) &&
-           search_fill(p->stage, p->shared, &p->at, p->error);
+           search_fill(p->stage, &p->at, p->error);
 }
 
 /* One move on. False: the schedule is over, or the stage is broken. */

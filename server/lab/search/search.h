@@ -104,8 +104,7 @@ struct search_node {
     struct stage_move move; /* from there */
     signed char last;       /* who moved last; -1 = nobody yet */
     uint8_t moves_n;
-    uint8_t inside; /* a bit for each actor; */
-    uint8_t begun;  /* the same */
+    uint8_t begun; /* a bit for each actor */
     uint8_t lapses;
     struct search_used used;
     unsigned faults;

@@ -57,12 +57,9 @@ static bool is_allowed(const struct search_bounds *bounds,
     /* A single server that begins anew forgets all; its clock is not searched for. */
     if (move.actor < -1)
         return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
-    /* An actor that can look does not give up; a watchdog is of use only if it has
-     * something to keep. */
+    /* An actor that can look does not give up. */
     if (strchr("RP", move.kind) ||
-        (move.kind == '+' && has_step(node, move.actor)) ||
-        (move.kind == 'w' &&
-         (move.actor < 0 || !(node->inside & (1u << move.actor)))))
+        (move.kind == '+' && has_step(node, move.actor)))
         return false;
     for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
         /* The arrival of a command that was held up is free: it was paid for when

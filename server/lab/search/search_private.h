@@ -46,8 +46,8 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
 unsigned search_processors(int only);
 
 /* The state that STAGE is in, into NODE. False: the stage is broken, and ERROR says so. */
-bool search_fill(struct stage *stage, const struct search_shared *shared,
-                 struct search_node *node, struct fail *error);
+bool search_fill(struct stage *stage, struct search_node *node,
+                 struct fail *error);
 
 /* Plays CHILD of NODE, which the stage is at. False: it is not within the bounds, or the
  * stage is broken, and ERROR says so. */

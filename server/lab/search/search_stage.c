@@ -61,17 +61,14 @@ static bool play(struct runner *runner, const struct search_node *node)
     return !stage_is_broken(runner->stage, runner->error);
 }
 
-bool search_fill(struct stage *stage, const struct search_shared *shared,
-                 struct search_node *node, struct fail *error)
+bool search_fill(struct stage *stage, struct search_node *node,
+                 struct fail *error)
 {
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
     /* Faults come before the hash: the hash has them. */
     node->lapses = (uint8_t)stage_lapses(stage);
     node->faults = stage_faults(stage);
     node->state = stage_hash(stage);
-    for (unsigned i = 0; i < shared->scene.buyers; i++)
-        if (stage_is_inside(stage, i))
-            node->inside |= (uint8_t)(1u << i);
     return !stage_is_broken(stage, error);
 }
 
@@ -80,7 +77,7 @@ bool search_play(struct stage *stage, const struct search_shared *shared,
                  struct fail *error)
 {
     return stage_move(stage, child->move, error) &&
-           search_fill(stage, shared, child, error) &&
+           search_fill(stage, child, error) &&
            search_is_within(&shared->bounds, node, child);
 }
 
@@ -217,7 +214,7 @@ _Noreturn void search_stage_main(struct search_shared *shared, unsigned index,
     /* All stages open the same scene; one plays the root, for all of them. */
     good = runner.stage && (index != 0 || play(&runner, root));
     if (good && index == 0)
-        good = search_fill(runner.stage, shared, root, runner.error);
+        good = search_fill(runner.stage, root, runner.error);
     while (good && !shared->stop && send(line, "", 1, MSG_NOSIGNAL) == 1 &&
            recv(line, &byte, 1, 0) == 1)
         good = shared->bounds.seed
