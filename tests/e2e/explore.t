@@ -132,6 +132,8 @@ cmp_ok scalar(() = $svg =~ /class="clash"/g), '>', 4, 'two are inside, in red';
 like $svg, qr{class="bad"[^>]*>verdict: oversold: }, 'and it says what broke';
 run('replay', '--svg', $picture, 'reentrant-broken', 'a a');
 unlike Stockade::slurp($picture), qr/verdict: nothing[^<]*<[^t]*bad/, 'nothing broke: not in red';
+run('replay', '--svg', $picture, 'set-nx-px', 'a');
+like Stockade::slurp($picture), qr/verdict: nothing broke so far</, 'of a schedule that is not over no more is said';
 ($code, undef, my $why) = run('replay', '--svg', '/no/x.svg', 'set-nx-px', 'a');
 is $code, 2, 'a picture that cannot be written: exit 2';
 like $why, qr{replay: --svg: /no/x\.svg: No such file}, 'and why';

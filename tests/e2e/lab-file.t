@@ -63,6 +63,7 @@ is $status, 1, 'what was expected did not come about: exit 1';
 like $out, qr/With the fix: expected none, sold 2; found none, sold 1$/m, 'and what did';
 ($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/ c(?=\nsold)//r));
 is $status, 1, 'nothing broke, but not all are done: exit 1';
+like $out, qr/^verdict: nothing broke so far$/m, 'the verdict is of so far';
 like $out, qr/With the fix: .*, sold 1, not all are done$/m, 'and that is why';
 is + (lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/^says +\Klock-timeout/sold-out/mr)))[0], 1, 'nor was anybody told what was told of';
 ($status, $out, $err) = lab('run', '--file', file('52-dies-twice.txt', $OWN =~ s/b! c L/b! aw L/r));

@@ -78,7 +78,7 @@ static void tell_verdict(const struct experiment_play *play,
     if (is_measured)
         tell_finding(DRAW_GREEN, "", "nothing broke; what counts is above");
     else if (!is_heard || run->verdict.faults)
-        draw_verdict(stdout, &run->verdict, true, options.look);
+        draw_verdict(stdout, &run->verdict, run->is_over, options.look);
     printf("-> ");
     tell_as_told(run->as_told);
     putchar('\n');
