@@ -88,10 +88,11 @@ like $out, qr/late eval-release: ERR .*^verdict: error-reply: .* \(move 5\)$/ms,
 
 for my $value ('x' x 4200, 'x\0y') {
     my $large = write_lock(large => "take\n    EVAL \$lease -> 1 taken, else busy\n        redis.call('set', KEYS[1], '$value', 'PX', ARGV[1])\n        return 1\nrelease\n    DEL \$name -> else done\n");
-    ($status, $out, $err) = run(qw(replay --deduct guarded), $large, 'a');
+    ($status, $out, $err) = run(qw(replay --deduct guarded --save), "$dir/large.jsonl", '--svg', "$dir/large.svg", $large, 'a');
     is $status, 2, 'what is in Redis cannot be looked at whole: exit 2';
     like $err, qr/move 1: Redis has more in it than can be looked at$/m, 'and it is said why';
     unlike $out, qr/verdict/, 'without a verdict';
+    is_deeply [glob "$dir/large.[js]*"], [], 'nor is there a file that has one';
 }
 
 # ---- a reply that the text does not name -------------------------------------

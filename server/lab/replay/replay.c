@@ -127,7 +127,9 @@ static bool save(const struct game *game, const char *flag, const char *path,
 {
     struct fail error;
 
-    return !path || game_save(path, game, write, &error) ||
+    /* A file has a verdict, so a broken stage must have none. */
+    return !path || stage_is_broken(game->stage, &error) ||
+           game_save(path, game, write, &error) ||
            fail_aloud("replay: %s: %s", flag, error.text);
 }
 
