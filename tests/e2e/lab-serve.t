@@ -328,6 +328,8 @@ subtest 'beside a service' => sub {
     is $service->stop, 0, 'a page that does not end is killed';
     $service = Stockade->start(args => ['--lab', $port, '--lab-public']);
     is $http->get("http://127.0.0.2:$port/lab")->{status}, 200, '--lab-public: at any address, by any name';
+    my @idle = map { IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", LocalAddr => '127.0.0.2') } 1 .. 70;
+    is + HTTP::Tiny->new(timeout => 10 * $Stockade::SLOW)->get("http://127.0.0.1:$port/lab")->{status}, 200, 'one visitor does not shut out the others';
     $service->kill9;
     ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service, too';
 };

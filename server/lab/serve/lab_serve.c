@@ -233,6 +233,10 @@ static struct MHD_Daemon *listen_at_port(void)
         NULL, NULL, on_request, NULL, MHD_OPTION_SOCK_ADDR, &address,
         /* A connection has a thread: so their number is bounded, and idle ones end. */
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        /* One address must leave some to others; half, because a proxy's visitors have
+         * the same. */
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        is_public ? (unsigned)CONNECTIONS_MAX / 2 : 0,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
 
