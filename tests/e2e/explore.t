@@ -121,6 +121,8 @@ is $code, 0, '--until: nothing broke so far';
 like $out, qr/redis\s+lock:\{1:0\} = locked \(10000 ms left\)/, 'what is in Redis';
 like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 
+like +(run('replay', 'watchdog', 'a' . ' aw' x 19))[1], qr/the watchdog gives up: held for\s+60000\s+ms/, 'the longest hold, if nobody says so';
+
 my $where   = Stockade::tempdir();
 my $picture = "$where/x.svg";
 ($code) = run('replay', '--svg', $picture, 'set-nx-px', $found->{faults}{oversold});

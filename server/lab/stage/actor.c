@@ -162,8 +162,7 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
     (void)snprintf(config->lock, sizeof(config->lock), "%s", scene->lock);
     config->lock_wait_ms = scene->wait_ms;
     config->lock_lease_ms = scene->lease_ms;
-    config->lock_max_hold_ms =
-        scene->max_hold_ms > 0 ? scene->max_hold_ms : 60000;
+    config->lock_max_hold_ms = scene->max_hold_ms;
     config->lock_per = scene->lock_per;
     config->deduct = scene->deduct;
     config->orders = scene->batched ? ORDERS_BATCHED : ORDERS_ONE_BY_ONE;

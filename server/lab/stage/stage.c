@@ -374,6 +374,8 @@ struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
         return NULL;
     }
     stage->scene = *scene;
+    if (scene->max_hold_ms == 0)
+        stage->scene.max_hold_ms = 60000;
     stage->end = stage->actors; /* none is there yet */
     stage->expected = expected_of(scene->lock);
     log_open(LOG_ERROR); /* that a server was restarted is our doing */

@@ -379,8 +379,7 @@ static bool keep(struct actor *actor)
     if (thread->wait == PAGE_STEP &&
         !stage_hand(actor, PAGE_GO, thread, PAGE_OK))
         return false;
-    if (max_ms > 0 &&
-        stage_now_us(stage) >= WORLD_BEGINS_US + 1000 * (uint64_t)max_ms)
+    if (stage_now_us(stage) >= WORLD_BEGINS_US + 1000 * (uint64_t)max_ms)
         (void)snprintf(text, sizeof(text),
                        "the watchdog gives up: held for %lld ms",
                        (long long)max_ms);

@@ -15,7 +15,6 @@ enum {
     BEAT_US =
         2000000, /* fair_queue.lua: who was not heard of for longer loses its place */
     WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
-    MAX_HOLD_MS = 60000,          /* actor.c: the same */
 };
 
 static bool promises(const struct stage *stage, int property)
@@ -208,11 +207,10 @@ static bool is_slept_over(const struct actor *actor,
 {
     const struct stage *stage = actor->stage;
     const struct page_thread *watchdog = stage_threads(actor).keeper;
-    int64_t most_ms = stage->scene.max_hold_ms;
+    uint64_t most_us = 1000 * (uint64_t)stage->scene.max_hold_ms;
 
-    most_ms = most_ms > 0 ? most_ms : MAX_HOLD_MS;
     return promises(stage, PROPERTY_L) && stage->scene.lease_ms == 0 &&
-           stage_now_us(stage) < WORLD_BEGINS_US + 1000 * (uint64_t)most_ms &&
+           stage_now_us(stage) < WORLD_BEGINS_US + most_us &&
            !actor->lane->has_extended && lock->has_key &&
            lock->holder == actor && page_believes(actor->lane, lock->name) &&
            watchdog && watchdog->wait == PAGE_TIMED &&
