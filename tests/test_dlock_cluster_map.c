@@ -293,7 +293,7 @@ TEST(the_map_is_asked_of_nodes_that_are_known)
                                     began_ms + PROMPT_MS, &link));
         dlock_net_close(&link);
         if (i > 0) /* before it there is no map */
-            assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS / 2);
+            assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS / 4);
     }
     dlock_wire_close(wire);
     deaf_server_close(&deaf);

@@ -223,7 +223,7 @@ LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success)
     assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
 }
 
-/* What a script has written before it failed stays: it is not known to be nothing. */
+/* A script's writes stay though it failed behind them: the take is in doubt. */
 LOCK_TEST(test_a_script_that_wrote_and_failed_is_in_doubt)
 {
     struct dlock_error error = {""};

@@ -280,6 +280,17 @@ LOCK_TEST(test_who_leaves_passes_it_on)
     leave_by_hand(&pieces[1]);
 }
 
+/* Until SUBSCRIBE is about to be sent, which the gate holds. */
+static void begin_to_subscribe(struct lock_single *holder, struct piece *piece,
+                               struct dlock *client)
+{
+    assert_ok(lock_single_take(holder, 0));
+    begin_by_hand(piece, client);
+    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
+    fall_asleep_by_hand(piece);
+    step_log_await_gate(&rig.log, 1);
+}
+
 /* A subscription that is not confirmed yet is not given up: the next waiter of the name
  * would take its confirmation, of before the UNSUBSCRIBE, for its own. */
 LOCK_TEST(test_a_subscription_in_doubt_stays)
@@ -288,11 +299,7 @@ LOCK_TEST(test_a_subscription_in_doubt_stays)
     struct dlock *client = lock_rig_client("redisson");
     struct piece piece;
 
-    assert_ok(lock_single_take(&holder, 0));
-    begin_by_hand(&piece, client);
-    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
-    fall_asleep_by_hand(&piece);
-    step_log_await_gate(&rig.log, 1);
+    begin_to_subscribe(&holder, &piece, client);
     redis_server_pause(rig.server);
     step_log_open(&rig.log);
     leave_by_hand(&piece);
@@ -313,11 +320,7 @@ LOCK_TEST(test_a_refused_subscription_is_given_up)
     struct dlock *client = lock_rig_client("redisson");
     struct piece piece;
 
-    assert_ok(lock_single_take(&holder, 0));
-    begin_by_hand(&piece, client);
-    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
-    fall_asleep_by_hand(&piece);
-    step_log_await_gate(&rig.log, 1);
+    begin_to_subscribe(&holder, &piece, client);
     lock_rig_tell("ACL SETUSER default resetchannels");
     step_log_open(&rig.log);
     leave_by_hand(&piece);

@@ -217,7 +217,8 @@ UNIT_TEST_OF(struct rig *rig, what_is_noted_is_written)
     assert_int_equal(key_of(rig, 2, 1), 0);
     assert_int_equal(key_of(rig, 3, 0), NO_KEY);
     note(rig, 2, 29);
-    note(rig, 0, -1); /* nobody knows */
+    note(rig, 0, 9);
+    note(rig, 0, -1); /* nobody knows, not even of the 9 */
     settle(rig);
     assert_int_equal(key_of(rig, 1, 0), 10);
     assert_int_equal(key_of(rig, 1, 2), 29);

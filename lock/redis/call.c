@@ -114,18 +114,18 @@ static bool may_have_written(const struct dlock_command *command,
                              const struct dlock_reply *reply)
 {
     static const char *const before[] = {
-        "WRONGTYPE ", /* only of ours */
         "NORIGHT ",    "OOM ",     "READONLY ",
         "NOREPLICAS ", "MISCONF ", "no token is left",
     };
 
-    bool is_ours = command->script == NULL || command->script->sha != NULL;
-
-    for (size_t i = is_ours ? 0 : 1; i < sizeof(before) / sizeof(before[0]);
-         i++)
+    if (command->script == NULL || signature_of(reply) == NULL ||
+        (command->script->sha != NULL &&
+         strstr(reply->string, "WRONGTYPE ") != NULL))
+        return false;
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
         if (strstr(reply->string, before[i]) != NULL)
             return false;
-    return command->script != NULL && signature_of(reply) != NULL;
+    return true;
 }
 
 /* An error is the server's refusal, so nothing is held for it, unless it ended a script.

@@ -19,7 +19,7 @@
 
 enum {
     LINGER_MS = 1000, /* a subscription outlives its last waiter */
-    ASKED_MS = 2000,  /* longer, while it is not confirmed: it may be refused */
+    ASKED_MS = 5000,  /* longer, while it is not confirmed: it may be refused */
     DOWN_RETRY_MS = 100, /* waiters look by themselves: nobody will tell */
     /* The same, because a node that has left its cluster, or was cut off from it, keeps its
      * subscribers, and answers them, and hears of no release. */

@@ -63,15 +63,15 @@ static bool next_network(const char **list, struct in6_addr *network,
 {
     char host[INET6_ADDRSTRLEN] = "", prefix[4] = "";
     int host_size = 0, prefix_size = 0;
-    unsigned unsaid;
+    unsigned first_bit;
 
     (void)sscanf(*list, "%45[^/,]%n", host, &host_size);
     *list += host_size;
     (void)sscanf(*list, "/%3[0-9]%n", prefix, &prefix_size);
     *list += prefix_size;
-    /* Four bytes of IPv4 stand behind a prefix that their list does not count. */
-    unsaid = strchr(host, ':') ? 0 : ADDRESS_V4_BITS;
-    *bits = prefix_size ? unsaid + (unsigned)atoi(prefix) : 128;
+    /* The prefix of an IPv4 address counts from its own first bit. */
+    first_bit = strchr(host, ':') ? 0 : ADDRESS_V4_BITS;
+    *bits = prefix_size ? first_bit + (unsigned)atoi(prefix) : 128;
     return read_address(host, network) && *bits <= 128 &&
            (**list == '\0' || (*(*list)++ == ',' && **list != '\0'));
 }

@@ -26,8 +26,9 @@ struct values_about {
     bool needs_them;   /* to write: min-replicas-to-write is set */
 };
 
-/* Does not connect. Takes the first of several urls. TIMEOUT_MS is for connecting, and again for each round trip. DLOCK_MISUSE: the
- * url makes no sense, or a part of the program is missing for it. */
+/* Does not connect. Takes the first of several urls. TIMEOUT_MS is for connecting, and
+ * again for each round trip. DLOCK_MISUSE: the url makes no sense, or a part of the
+ * program is missing for it. */
 enum dlock_status values_open(const char *url, unsigned timeout_ms,
                               struct values **values,
                               struct dlock_error *error);

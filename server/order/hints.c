@@ -149,21 +149,19 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
         product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
     if (product && segments > 0)
         product->n = segments;
-    /* hints_choose() has taken off what orders asked for: if none of them was new, nobody
-     * says how much of that is still there. */
-    if (product && left < 0 && segment < product->n)
-        product->segments[segment].left = HINT_UNKNOWN;
-    if (product && left >= 0 && segment < product->n) {
+    if (product && segment < product->n) {
         at = &product->segments[segment];
+        /* LEFT is -1 if no order was new: then the hint must become HINT_UNKNOWN, because
+         * hints_choose() has taken units off. */
         at->left = left;
-        at->is_dirty = true;
+        at->is_dirty = left >= 0;
         /* A product that stands in the list must not be put into it again, or
          * the list would become a circle. */
-        if (!product->is_dirty) {
+        if (at->is_dirty && !product->is_dirty) {
             product->next_dirty = hints->dirty;
             hints->dirty = product;
         }
-        product->is_dirty = true;
+        product->is_dirty |= at->is_dirty;
     }
     pthread_mutex_unlock(&hints->table);
 }

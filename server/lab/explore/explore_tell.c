@@ -164,7 +164,6 @@ static bool has_outlived_only(const struct explore *explore)
 bool explore_tell(const struct explore *explore, struct fail *error)
 {
     static struct game game;
-    static struct stage_view view;
     const struct search_found *worst = explore_worst(explore);
     const struct search_result *result = &explore->result;
     uint64_t per_second =
@@ -208,10 +207,9 @@ bool explore_tell(const struct explore *explore, struct fail *error)
         game_draw(&game);
         good = game_play(&game, worst->moves, worst->n);
     }
-    if (good) {
-        stage_look(game.stage, &view);
-        draw_verdict(stdout, &game.verdict, view.over, explore->look);
-    }
+    if (good)
+        draw_verdict(stdout, &game.verdict, stage_is_over(game.stage),
+                     explore->look);
     *error = game.error;
     game_close(&game);
     return good;

@@ -187,7 +187,6 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
               unsigned *reached)
 {
     static struct hand hand;
-    static struct stage_view view;
     struct game *game = &hand.game;
     char text[4 * STAGE_MOVES_MAX + 1];
     struct termios before;
@@ -218,9 +217,8 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     /* The schedule as a command, to play it again or to send it to somebody. */
     if (game->stage) {
-        stage_look(game->stage, &view);
         putchar('\n');
-        draw_verdict(stdout, &game->verdict, view.over, look);
+        draw_verdict(stdout, &game->verdict, stage_is_over(game->stage), look);
         command_replay(stdout, scene,
                        stage_text(game->moves, game->n, text, sizeof(text)));
         putchar('\n');

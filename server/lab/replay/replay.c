@@ -136,7 +136,6 @@ static bool save(const struct game *game, const char *flag, const char *path,
 static int run(void)
 {
     static struct game game;
-    static struct stage_view view;
     struct stage_move moves[STAGE_ENABLED_MAX];
     char text[4 * STAGE_ENABLED_MAX];
     bool played, saved, is_broken;
@@ -157,8 +156,8 @@ static int run(void)
         draw_json_line(stdout, game_json(&game, 0));
     } else if (!is_broken) {
         n = stage_enabled(game.stage, moves);
-        stage_look(game.stage, &view);
-        draw_verdict(stdout, &game.verdict, view.over, replay.look);
+        draw_verdict(stdout, &game.verdict, stage_is_over(game.stage),
+                     replay.look);
         if (n > 0)
             draw_say(stdout, replay.look, "moves now: %s\n",
                      stage_text(moves, n, text, sizeof(text)));

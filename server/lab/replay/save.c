@@ -221,7 +221,6 @@ bool game_write_svg(FILE *out, const struct game *game)
 {
     char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
     const struct stage_scene *scene = game->scene;
-    static struct stage_view view;
     char *body = NULL, *verdict = NULL, *rest, *line;
     size_t size, verdict_size;
     FILE *text = open_memstream(&body, &size);
@@ -237,8 +236,7 @@ bool game_write_svg(FILE *out, const struct game *game)
     /* The verdict is drawn as for a terminal, and cut into lines. */
     if (good) {
         end = write_steps(text, game, TOP + LINE_H + GAP_H);
-        stage_look(game->stage, &view);
-        draw_verdict(lines, &game->verdict, view.over,
+        draw_verdict(lines, &game->verdict, stage_is_over(game->stage),
                      game->look & DRAW_CHINESE);
     }
     /* A text is whole only if its fclose() says so: it may need memory. */

@@ -131,6 +131,9 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict);
  * under the naive way, which loses them by itself when it is cut short. */
 unsigned stage_faults(struct stage *stage);
 
+/* Whether all are done or dead, and nothing is held up. */
+bool stage_is_over(const struct stage *stage);
+
 /* Whether a move could not be made whole, or the ledger not be read, and a text: then there
  * is no verdict. A judgement may find out, too. */
 bool stage_is_broken(const struct stage *stage, struct fail *error);

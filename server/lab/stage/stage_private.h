@@ -287,9 +287,6 @@ bool stage_read_ledger(struct stage *stage);
 /* The number of the order that has this ID; 0: none has it, or stage->error. */
 uint64_t stage_order_of(struct stage *stage, const char *id);
 
-/* Whether all are done or dead, and nothing is held up. */
-bool stage_is_over(const struct stage *stage);
-
 /* Puts the actors' letters in place of their owner ids, everywhere in TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
 
