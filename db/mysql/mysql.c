@@ -13,12 +13,10 @@
  * A transaction that is gone
  * --------------------------
  * A Galera node that loses the others has ended a transaction between two of its
- * statements, and told nobody. With autocommit the statements after that would
- * have been kept, each for itself. So the writer has none: what follows becomes a
- * new transaction, and that has no savepoint. A transaction begins with one, which
- * has to be there before the COMMIT. Those are two of a batch's seven round trips (keys:
- * eight), and 4 % of its time; RELEASE and COMMIT as one statement take as long, and
- * several statements in one packet have lost acknowledged orders.
+ * statements, and told nobody. With autocommit those after that would have been kept,
+ * each for itself. So the writer has none, and on a cluster a savepoint, made first, must
+ * be there before the COMMIT. A server that is alone tells of what it ends: a batch has
+ * five round trips there, with keys six. Several statements in a packet have lost orders.
  *
  * Statements
  * ----------
@@ -277,9 +275,11 @@ static enum store_status begin(struct sql *db, bool to_write)
     if (mysql_connect(of(db)) != STORE_OK)
         return db->status;
     db->again = db->at_once = false;
-    (void)mysql_plain(of(db), to_write ? "SAVEPOINT whole"
-                                       : "START TRANSACTION WITH CONSISTENT "
-                                         "SNAPSHOT, READ ONLY");
+    if (!to_write)
+        (void)mysql_plain(of(db), "START TRANSACTION WITH CONSISTENT "
+                                  "SNAPSHOT, READ ONLY");
+    else if (db->cluster)
+        (void)mysql_plain(of(db), "SAVEPOINT whole");
     db->in_transaction = db->status == STORE_OK;
     return db->status;
 }
@@ -291,8 +291,8 @@ static enum store_status commit(struct sql *db)
 
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
-    /* The savepoint must be there: it is of the transaction that was begun. */
-    if (mysql_plain(of(db), "RELEASE SAVEPOINT whole") != STORE_OK)
+    if (db->cluster &&
+        mysql_plain(of(db), "RELEASE SAVEPOINT whole") != STORE_OK)
         return db->status;
     status = mysql_plain(of(db), "COMMIT");
     db->in_transaction &= status != STORE_OK;
@@ -333,7 +333,9 @@ static enum store_status script(struct sql *db, const char *text)
 
     for (; status == STORE_OK && (end = strstr(text, ";\n")); text = end + 2)
         status = mysql_plain(of(db), text);
-    return status == STORE_OK ? mysql_plain(of(db), "SAVEPOINT whole") : status;
+    if (status == STORE_OK && db->cluster)
+        status = mysql_plain(of(db), "SAVEPOINT whole");
+    return status;
 }
 
 static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,
@@ -366,9 +368,7 @@ static enum store_status find(const char *url, enum sql_find how,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error)
 {
-    /* A server's database is not made by us, and its address says all of its
-     * name: nothing is looked at before it is opened. */
-    (void)how;
+    (void)how; /* a server's database is not made by us */
     return snprintf(where, SQL_WHERE_BYTES, "%s", url) < SQL_WHERE_BYTES
                ? STORE_OK
                : failure_set(error, STORE_MISUSE, "the URL is too long");

@@ -6,6 +6,7 @@
 use lib 'tests/e2e';
 use Stockade;
 use Stockade::Mariadb;
+use List::Util qw(min);
 
 my $redis   = Stockade::Redis->start;
 my $mariadb = Stockade::Mariadb->start;
@@ -41,7 +42,14 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     is Stockade::run([@serve, "$url&password-file=$dir/password"])->{exit}, 0, 'password from a file';
     $mariadb->sql(q{SET GLOBAL log_output = 'TABLE', general_log = 1, sql_safe_updates = 1});
     my $server = Stockade->start(redis => $redis, db_url => "$url&password-file=$dir/password");
+    $server->product(60, 100);
+    is $server->order(60)->{status}, 201, 'sells with a password' for 1 .. 5;
     $mariadb->sql('SET GLOBAL general_log = 0, sql_safe_updates = 0');
+    # A fence that is new to the table has one more: the shortest counts.
+    my $asked = $mariadb->sql(q{SELECT CASE WHEN argument = 'COMMIT' THEN 'C' WHEN argument LIKE 'INSERT INTO orders %' THEN 'O' ELSE '-' END}
+            . q{ FROM mysql.general_log WHERE command_type IN ('Execute', 'Query') AND thread_id = (SELECT MAX(thread_id) FROM mysql.general_log}
+            . q{ WHERE command_type = 'Execute' AND argument LIKE 'INSERT INTO orders %')}) =~ s/\n//gr;
+    is min(map { length } $asked =~ /([^C]*O[^C]*C)/g), 5, 'a batch has five round trips' or diag $asked;
     is $mariadb->sql(q{SELECT COUNT(*) FROM mysql.general_log WHERE command_type = 'Execute' AND argument LIKE 'UPDATE stockade SET %'}),
         "1\n", 'a schema has its version when it is whole, and none before';
     $server->ends('with a password');
@@ -55,7 +63,7 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     $server->ends('after that');
     $mariadb->sql('SET GLOBAL sql_select_limit = 1');
     my ($verdict) = $server->audit;
-    is scalar @{ $verdict->{lines} }, 2, 'an audit looks at all, however little a server gives unasked';
+    is scalar @{ $verdict->{lines} }, 3, 'an audit looks at all, however little a server gives unasked';
     $mariadb->sql('SET GLOBAL sql_select_limit = DEFAULT');
 }
 
