@@ -16,7 +16,7 @@
 #   make bench-segments   what it brings to split a stock over segments
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
 #   make bench-cluster what a Galera cluster makes of a sale, segments and instances
-#   make explore    how each lock breaks: all schedules, into server/lab/README.md (up to 3 1/2 hours)
+#   make explore    how each lock breaks: all schedules, into server/lab/README.md (up to 3 3/4 hours)
 #   make planted    bugs, one at a time: which of them the search finds (an hour or two)
 #   make mutants    bugs, one at a time: which of them the tests find (an hour or two)
 #   make pictures   the README's pictures of the pages, drawn anew

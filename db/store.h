@@ -41,7 +41,7 @@
  * has, what is missing is moved into the order's segment, on record, in the
  * same transaction. STORE_SOLD_OUT is only said of the whole product.
  *
- * A put with other segments, a restock and store_even_out() deal the units out
+ * A put with other segments, a restock and STORE_EVEN_OUT deal the units out
  * evenly to the segments. If there are fewer units than segments, the segments
  * without units are retired until there are more. Each of these is one
  * transaction and may come at any moment of a sale. A retired segment has no

@@ -284,7 +284,8 @@ const struct dlock_strategy_info *dlock_strategy_info(size_t index);
 const struct dlock_strategy_info *dlock_strategy_find(const char *name);
 
 /* Makes a client. Does not connect. DLOCK_MISUSE for an unknown strategy or a malformed
- * url. The hooks and the clock have to live as long as the client. */
+ * url, a label or a time that is out of bounds. The hooks and the clock have to live as
+ * long as the client. */
 enum dlock_status dlock_open(const struct dlock_options *options,
                              struct dlock **client, struct dlock_error *error);
 
@@ -352,7 +353,7 @@ void dlock_cancel(struct dlock_session *session);
  * once is kept for as long as another grant of it counts on. DLOCK_LOST if this session
  * does not hold the lock any more, or the lease was over when the answer came; after
  * DLOCK_UNKNOWN, the earlier of its two ends counts. DLOCK_MISUSE where the strategy has
- * no lease. */
+ * no lease, or lease_ms is 0. */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
                                struct dlock_error *error);

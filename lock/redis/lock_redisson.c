@@ -257,7 +257,7 @@ const struct dlock_strategy dlock_strategy_fenced = {
  * it sleeps. A waiter that dies, or is stopped for longer, loses its place; one that gives up
  * takes itself out. Nobody's deadline is ever moved by anybody else, and all are read from the
  * server's clock. The fair lock of a widely used library did neither, and its deadlines drifted
- * hours ahead (locks.md, 8).
+ * hours ahead.
  *
  * When nobody was heard of for half a heartbeat, the dead cannot be told from those whom a
  * stopped server did not hear: all keep their places for a heartbeat more. The same if the

@@ -376,6 +376,13 @@ static bool setting_set(const struct setting *s, const char *text,
 }
 
 /* An order service has no stock and no locks; its wait is longer than theirs. */
+static bool is_of_inventory(size_t i)
+{
+    return (i >= find(NOBODY, "db") && i <= find(NOBODY, "no-seed") &&
+            i != find(NOBODY, "lock-wait-ms")) ||
+           strncmp(table[i].name, "lab", 3) == 0;
+}
+
 static int settings_apply(const struct reading *reading, struct config *config)
 {
     const char *name, *wrong, *text;
@@ -393,10 +400,8 @@ static int settings_apply(const struct reading *reading, struct config *config)
                      strlen(text), table[i].value);
         return refuse_value(reading, i, why);
     }
-    for (size_t i = find(NOBODY, "db"), last = find(NOBODY, "no-seed");
-         *config->inventory && i <= last; i++)
-        if (reading->given[i].source &&
-            strcmp(table[i].name, "lock-wait-ms") != 0)
+    for (size_t i = 0; *config->inventory && table[i].kind < ASK; i++)
+        if (reading->given[i].source && is_of_inventory(i))
             return refuse_value(reading, i,
                                 "does not go with --inventory: an order "
                                 "service has no database and no lock; say it "

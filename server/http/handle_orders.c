@@ -58,7 +58,8 @@ void handle_orders_post(struct request *request)
     if (!request->limited) {
         metrics_order(request->app->metrics, ORDER_CLIENT_BUSY);
         reply_problem(request, PROBLEM_CLIENT_BUSY,
-                      "wait for some of your orders to be answered");
+                      "nothing was ordered: wait for some of your "
+                      "orders to be answered");
     } else if (request->app->inventory) {
         handle_inventory_order(request);
     } else {

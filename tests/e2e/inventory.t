@@ -56,6 +56,7 @@ for my $case (
     [['--inventory', 'http://a:1,http://A:1/'],            qr/different ones with commas between, not 'http:\/\/A:1\/'/],
     [['--inventory', 'http://a:1', '--db', 'sqlite:x.db'], qr/--db "sqlite:x.db": does not go with --inventory: an order service has no database/],
     [['--inventory', 'http://a:1', '--lock', 'fenced'],    qr/--lock "fenced": does not go with --inventory/],
+    [['--inventory', 'http://a:1', '--lab-failpoint', 'commit:after=crash'], qr/--lab-failpoint "[^"]*": does not go with --inventory/],
     [['--inventory', 'http://a:1', '--no-seed'],           qr/--no-seed: does not go with --inventory/],
   )
 {

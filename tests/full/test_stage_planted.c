@@ -33,6 +33,7 @@ enum plant {
     LAST_IS_FIRST,    /* in the queue of a fair lock */
     RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
     ID_OF_NONE,       /* the second order is told an id that no order has */
+    ID_OF_ANOTHER,    /* or that of the order before, another user's */
     PRICE_UNTOLD,
     PRICE_UNTOLD_BEHIND_A_WAIT, /* for a textbook's lock */
     KEY_FORGOTTEN,
@@ -149,7 +150,13 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
                               const struct store_error *error)
 {
     static unsigned refused_n; /* in all schedules */
+    static char before[STORE_ID_BYTES_MAX + 1];
+    char own[sizeof(before)];
 
+    memcpy(own, order->record.id, sizeof(own));
+    if (planted == ID_OF_ANOTHER && before[0])
+        memcpy(order->record.id, before, sizeof(own));
+    memcpy(before, own, sizeof(own));
     if (planted == ID_OF_NONE && order->record.number > 1)
         order->record.id[0] ^= 1;
     if (planted == PRICE_UNTOLD ||
@@ -358,6 +365,7 @@ static const struct {
     {SOLD_OUT_FOR_EVER, STAGE_REFUSED,
      "fenced --deduct guarded --programs order-twice,order-cancel", &few},
     {ID_OF_NONE, STAGE_LOST, "fenced --batched --buyers 1 --stock 4", &few},
+    {ID_OF_ANOTHER, STAGE_LOST, "fenced --batched --buyers 1 --stock 4", &few},
     {PRICE_UNTOLD, STAGE_LOST, "fenced --deduct guarded --buyers 1",
      &short_ones},
     {KEY_FORGOTTEN, STAGE_TWICE,
