@@ -251,6 +251,20 @@ UNIT_TEST_OF(struct fixture *f, what_another_was_first_with_is_not_refused)
     store_rig_expect_sound(&f->rig);
 }
 
+/* Nor is it another one's conflict, which would end a batch by its time, and again. */
+UNIT_TEST_OF(struct fixture *f, a_key_is_refused_and_sold_in_one_batch)
+{
+    store_rig_mysql_only(&f->rig);
+    f->orders[0] = store_rig_ask(1, 1, 1000, "k");
+    f->orders[1] = store_rig_ask(1, 1, 1, "k");
+    assert_int_equal(store_rig_go(&f->rig, &f->lot, 1), STORE_OK);
+    assert_int_equal(f->orders[0].status, STORE_KEY_REUSED);
+    assert_int_equal(f->orders[1].status, STORE_OK);
+    assert_false(f->orders[1].replayed);
+    assert_int_equal(store_retries(f->rig.store), 0);
+    store_rig_expect_sound(&f->rig);
+}
+
 static void *buy_elsewhere(void *ctx)
 {
     struct fixture *f = ctx;

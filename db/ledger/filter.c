@@ -7,6 +7,8 @@
  */
 #include "db/ledger/filter.h"
 
+#include "db/ledger/ledger.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,6 +313,12 @@ bool keys_take_new(struct keys *keys, const char *key)
     return keys->asked && !mark(keys, key);
 }
 
+static bool is_refused(const struct store_order *order)
+{
+    return order->key[0] != '\0' && order->status >= STORE_SOLD_OUT &&
+           order->status <= STORE_NO_PRODUCT;
+}
+
 #define USED "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")"
 
 /* Marks those that are used, and returns how many are: N is ASK_MAX at most, other marks
@@ -334,8 +342,9 @@ static size_t ask(struct keys *keys, struct sql *db, const char *const some[],
     return found;
 }
 
-size_t keys_ask(struct keys *keys, struct sql *db,
-                const struct store_lot lots[], size_t lots_n, bool refused)
+static size_t ask_all(struct keys *keys, struct sql *db,
+                      const struct store_lot lots[], size_t lots_n,
+                      bool refused)
 {
     const struct store_order *order;
     const char *some[ASK_MAX];
@@ -349,8 +358,7 @@ size_t keys_ask(struct keys *keys, struct sql *db,
              * read past its array. */
             if (order->key[0] == '\0' ||
                 !memchr(order->key, '\0', sizeof(order->key)) ||
-                (refused && (order->status < STORE_SOLD_OUT ||
-                             order->status > STORE_NO_PRODUCT)))
+                (refused && !is_refused(order)))
                 continue;
             some[n++] = order->key;
             if (n == ASK_MAX) {
@@ -363,4 +371,26 @@ size_t keys_ask(struct keys *keys, struct sql *db,
         found += ask(keys, db, some, n, refused);
     keys->asked = db->status == STORE_OK;
     return found;
+}
+
+void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
+              size_t lots_n)
+{
+    (void)ask_all(keys, db, lots, lots_n, false);
+}
+
+void keys_replay_refused(struct keys *keys, struct sql *db,
+                         const struct store_lot lots[], size_t lots_n)
+{
+    struct store_order *order;
+
+    if (ask_all(keys, db, lots, lots_n, true) == 0)
+        return;
+    for (size_t i = 0; i < lots_n; i++) {
+        for (size_t j = 0; j < lots[i].n; j++) {
+            order = lots[i].orders[j];
+            if (is_refused(order) && !keys_take_new(keys, order->key))
+                (void)orders_replay(db, order);
+        }
+    }
 }

@@ -111,10 +111,14 @@ struct keys {
  * it from then on. */
 bool keys_take_new(struct keys *keys, const char *key);
 
-/* Asks the server for those of the lots: how many orders have. A key that is no text is
- * not asked for. REFUSED: those of orders that are about to hear a no; the question waits
- * for another instance's transaction that has written one of them. */
-size_t keys_ask(struct keys *keys, struct sql *db,
-                const struct store_lot lots[], size_t lots_n, bool refused);
+/* Asks the server for those of the lots. A key that is no text is not asked for. */
+void keys_ask(struct keys *keys, struct sql *db, const struct store_lot lots[],
+              size_t lots_n);
+
+/* Orders that are about to hear a no, though one has their key by now, hear of that one:
+ * its units, or its user's, are the reason for the no. It is another instance's, whose
+ * transaction is waited for, or stands behind the refused one in this batch. */
+void keys_replay_refused(struct keys *keys, struct sql *db,
+                         const struct store_lot lots[], size_t lots_n);
 
 #endif

@@ -418,17 +418,12 @@ static enum store_status place_lot(struct place *place,
 }
 
 /* Writes what still waits. Only then do all have numbers, and what is known is how the
- * database will be once it is committed: others could not change anything meanwhile. But on
- * a server the same order may have come by another instance since its key was looked for:
- * its units, or its user's, are the reason for the no, or its time is over by now. */
+ * database will be once it is committed: others could not change anything meanwhile. */
 static void end(struct place *place, const struct store_lot lots[], size_t n)
 {
     write_pending(place);
-    if (place->db->engine->far &&
-        keys_ask(&place->keys, place->db, lots, n, true) > 0) {
-        sql_conflict(place->db, "a refused order was placed meanwhile");
-        place->db->at_once = true;
-    }
+    if (place->db->engine->far)
+        keys_replay_refused(&place->keys, place->db, lots, n);
     place->keys.asked = false;
     if (place->db->status != STORE_OK)
         return;
@@ -562,7 +557,7 @@ enum store_status place_lots(struct place *place, struct sql *db)
 {
     begin(place, db);
     if (db->engine->far)
-        (void)keys_ask(&place->keys, db, place->lots, place->lots_n, false);
+        keys_ask(&place->keys, db, place->lots, place->lots_n);
     for (size_t i = 0; i < place->lots_n && db->status == STORE_OK; i++)
         decide(place, &place->lots[i]);
     end(place, place->lots, place->lots_n);
