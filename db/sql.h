@@ -148,6 +148,8 @@ struct sql_words {
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */
+    /* Whether what is committed survives a loss of power; NULL: it does. */
+    const char *lasts;
 };
 
 /* ---- an engine ------------------------------------------------------------ */

@@ -352,8 +352,7 @@ static enum store_status set_up_session(struct mysql *db)
         return sql_fail(&db->sql, STORE_UNFIT,
                         "the database server does not speak TLS, and --db "
                         "says tls=yes");
-    /* The server's own defaults are not relied on: an administrator may have
-     * set others. */
+    /* An administrator may have set other defaults. */
     snprintf(text, sizeof(text),
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
@@ -394,10 +393,12 @@ enum store_status mysql_connect(struct mysql *db)
     if (look_up(db) == STORE_OK &&
         read_password(&db->address, sql_error(&db->sql)) != STORE_OK)
         db->sql.status = STORE_IO;
-    if (db->sql.status == STORE_OK && dial(db) == STORE_OK)
+    if (db->sql.status == STORE_OK && dial(db) == STORE_OK) {
+        db->sql.in_transaction = true; /* its statements must not connect */
         (void)set_up_session(db);
-    /* To connect is an attempt of its own: what went wrong in it is no
-     * conflict, and a batch does not try it again. */
+        db->sql.in_transaction = false;
+    }
+    /* No conflict: a batch must not be tried again because of it. */
     db->sql.again = false;
     if (db->sql.status != STORE_OK)
         mysql_drop_connection(db);

@@ -38,8 +38,7 @@ static struct mysql *of(const struct sql *db)
     return (struct mysql *)db;
 }
 
-/* query->code */
-enum { READY, ROW, DONE, FAILED };
+enum { READY, ROW, DONE, FAILED }; /* query->code */
 
 /* query->stmt; NULL: it goes as plain text. */
 struct statement {
@@ -202,7 +201,6 @@ static void run(struct sql_query *query)
     }
 }
 
-/* ROW: there may be another one. */
 static bool next(struct sql_query *query)
 {
     int rc;
@@ -412,6 +410,9 @@ const struct sql_engine mysql_engine = {
             /* Without the session's time zone, which has an hour twice a year. */
             .clock = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
                      "UTC_TIMESTAMP(3)) DIV 1000",
+            .lasts = "SELECT @@innodb_flush_log_at_trx_commit = 3 OR "
+                     "(@@innodb_flush_log_at_trx_commit = 1 AND "
+                     "(NOT @@log_bin OR @@sync_binlog = 1))",
         },
     .scripts = scripts,
     .versions = sizeof(scripts) / sizeof(scripts[0]),

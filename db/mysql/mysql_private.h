@@ -72,9 +72,7 @@ enum store_status mysql_plain(struct mysql *db, const char *text);
 enum store_status mysql_open(struct sql *db);
 void mysql_close_all(struct sql *db);
 
-/* ---- mysql.c -------------------------------------------------------------- */
-
-/* Frees what the engine keeps for a query. */
+/* Frees what the engine keeps for a query (mysql.c). */
 void mysql_forget(struct sql_query *query);
 
 #endif

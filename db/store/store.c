@@ -67,7 +67,7 @@ static enum store_status get_ready(struct store *store,
                                    void (*on_note)(const char *text))
 {
     struct sql *db = store->db;
-    int64_t version = 0;
+    int64_t version = 0, lasts = 1;
     char text[200];
 
     /* Version 0 is a new database, whose tables take no time. */
@@ -79,6 +79,12 @@ static enum store_status get_ready(struct store *store,
                        version, db->engine->versions);
         on_note(text);
     }
+    /* A cluster's other nodes have what one of them has lost. */
+    if (on_note && db->engine->words.lasts && !db->cluster &&
+        sql_first(sql_query(db, db->engine->words.lasts), &lasts) == STORE_OK &&
+        !lasts)
+        on_note("the database server may lose confirmed orders if it loses "
+                "power: see --db in stockade.conf(5)");
     /* The filter is read now, without a transaction: the first batch would read
      * it while nobody else can write. */
     if (schema_bring_up(db) == STORE_OK && !db->engine->far)

@@ -67,6 +67,19 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     $mariadb->sql('SET GLOBAL sql_select_limit = DEFAULT');
 }
 
+# ---- what a loss of power may cost -------------------------------------------
+
+{
+    my $logs = Stockade::Mariadb->start(args => ['--log-bin=log']);
+    my $url  = $logs->database;
+    for my $case (['sync_binlog = 0', 1], ['sync_binlog = 1', 0], ['innodb_flush_log_at_trx_commit = 2', 1]) {
+        $logs->sql("SET GLOBAL $case->[0]");
+        my $server = Stockade->start(redis => $redis, db_url => $url);
+        is scalar(() = $server->log =~ /may lose confirmed orders/g), $case->[1], "$case->[0]: is told, where it may";
+        $server->ends($case->[0]);
+    }
+}
+
 # ---- a password that changes ------------------------------------------------
 
 # Whoever lost a connection reads the file again: readers, too, and nobody has to send
