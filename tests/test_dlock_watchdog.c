@@ -99,6 +99,46 @@ LOCK_TEST(test_release_does_not_wait_for_the_hook)
     assert_int_equal(call.status, DLOCK_LOST);
 }
 
+static atomic_bool is_slow;
+static atomic_uint renewals_n;
+
+static enum dlock_verdict slow_renewal(void *ctx, const struct dlock_step *step)
+{
+    if (step->phase == DLOCK_BEFORE && strcmp(step->name, "eval-renew") == 0) {
+        atomic_fetch_add(&renewals_n, 1);
+        if (atomic_load(&is_slow))
+            lock_rig_sleep_ms(rig.watchdog_lease_ms / 2);
+    }
+    return DLOCK_GO;
+}
+
+/* Each renewal takes longer than a third of the lease: the next one is due at once. */
+LOCK_TEST(test_release_comes_between_two_renewals)
+{
+    struct release_call call = {.status = DLOCK_MISUSE};
+    uint64_t until_ms;
+    struct lock_pair pair;
+    pthread_t thread;
+
+    rig.watchdog_lease_ms = 900;
+    rig.on_step = slow_renewal;
+    atomic_store(&is_slow, true);
+    pair = lock_pair_held("redisson", 0);
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+    while (atomic_load(&renewals_n) < 2 && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    call.session = pair.session[0];
+    call.grant = &pair.grant[0];
+    assert_int_equal(pthread_create(&thread, NULL, extend_and_release, &call),
+                     0);
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+    while (!atomic_load(&call.done) && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    assert_true(atomic_load(&call.done));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    rig.on_step = NULL;
+}
+
 static const struct lock_story stories[] = {
     /* The watchdog's lease is shorter than the outer one and must leave it be. */
     {"a renewal keeps the longer lease", "redisson",

@@ -38,6 +38,7 @@ struct dlock_hold {
         LOST,
     } state;
     bool is_gone;              /* off the list; the pass that has it frees it */
+    bool awaited;              /* its session waits for the end of the pass */
     bool in_pass;              /* the thread works on it, without the mutex: */
     enum dlock_loss loss;      /* DLOCK_LOSS_N = it is not lost */
     struct dlock_renew *renew; /* NULL: it is not renewed, but looked at */
@@ -109,7 +110,8 @@ static void line_up(struct dlock_watchdog *watchdog, struct dlock_hold *hold,
 {
     dlock_due_remove(&watchdog->queue, &hold->due);
     hold->due.at = due_ms;
-    if ((hold->state != LIVE && hold->state != UNTOLD) || hold->in_pass)
+    if ((hold->state != LIVE && hold->state != UNTOLD) || hold->in_pass ||
+        hold->awaited)
         return;
     dlock_due_put(&watchdog->queue, &hold->due);
     if (due_ms < watchdog->wake_ms)
@@ -143,10 +145,8 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
     pass->limit_ms = now + client->wire.command_timeout_ms;
     if (due == NULL || due->at > now)
         return false;
-    /* A lease that still runs, in the pass or not, must not end before the pass does,
-     * because its holder must hear of that in time. */
-    /* A hold is due by the end of its lease at the latest, so all leases that end before
-     * the limit stand in this part of the queue. */
+    /* A lease that still runs must not end before the pass does, because its holder must
+     * hear of that in time. Its hold is due by then: it stands before the limit. */
     for (next = due; next != NULL && next->at < pass->limit_ms;
          next = TAILQ_NEXT(next, link)) {
         end_ms = ((struct dlock_hold *)next)->deadline_ms;
@@ -304,8 +304,7 @@ static void pass_once(struct dlock_watchdog *pass, uint64_t now)
     }
 }
 
-/* The thread. A pass may have taken long, or there may be more than fits into one: so it
- * looks again after each, and sleeps only if nothing is due. */
+/* The thread. A pass may take long, or not have room for all: so it looks after each. */
 static void *watch(void *arg)
 {
     struct dlock_watchdog *watchdog = arg;
@@ -354,13 +353,16 @@ static void forget(struct dlock_watchdog *watchdog, struct dlock_hold *hold)
         free(hold);
 }
 
-/* With the mutex: waits for a pass that is sending HOLD. Nobody forgets HOLD meanwhile,
- * because its session is busy. */
-static void await_pass(struct dlock_watchdog *watchdog,
-                       const struct dlock_hold *hold)
+/* With the mutex: waits for a pass that is sending HOLD. The next pass must not take HOLD,
+ * or this would never end where a renewal takes a third of the lease. Nobody forgets HOLD
+ * meanwhile, because its session is busy. */
+static void await_pass(struct dlock_watchdog *watchdog, struct dlock_hold *hold)
 {
+    hold->awaited = true;
     while (hold->in_pass && watchdog->sending)
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
+    hold->awaited = false;
+    line_up(watchdog, hold, hold->due.at);
 }
 
 /* With the mutex. A grant that is renewed is remembered until it is given back; TELLS:
