@@ -231,7 +231,7 @@ struct dlock_terms {
     bool fenced;          /* the grant is to have a fencing token: DLOCK_MISUSE
                              without DLOCK_CAP_TOKENS or _FENCED */
     uint64_t fence_floor; /* tokens granted are above this: the resource's last
-                             token. 0 = none yet; 2^52 is the highest */
+                             token. 0 = none yet; 2^53 - 1 is the highest */
 };
 
 struct dlock_grant {

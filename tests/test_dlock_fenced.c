@@ -103,11 +103,13 @@ static const struct lock_story stories[] = {
      "FLUSHALL; a takes floor=far+1 token=far+2; a gives; "
      "a takes floor=1 token=far+3; a gives; server kill; server restart; "
      "a takes floor=far+3 token=far+4; a gives"},
-    {"2^52 is the largest floor", "fenced",
+    {"2^53 - 1 is the largest floor", "fenced",
      "a takes floor=4503599627370495 token=4503599627370496; a gives; "
      "a takes floor=4503599627370496 token=4503599627370497; a gives; "
      "a takes floor=4503599627370496 token=4503599627370498; a gives; "
-     "a takes floor=4503599627370497 -> misuse"},
+     "a takes floor=4503599627370498 token=4503599627370499; a gives; "
+     "a tries floor=9007199254740991 -> unreachable '..no token is left'; "
+     "a takes floor=9007199254740992 -> misuse"},
     /* The last number that Lua can tell from the next one: then there is an error, and
      * nothing is held, where the same token would come twice. */
     {"2^53 - 1 is the last token", "fenced",

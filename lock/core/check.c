@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Tokens pass through Lua, whose numbers are exact up to twice this. */
-#define FENCE_FLOOR_MAX (UINT64_C(1) << 52)
+/* The highest token that there can be (acquire.lua): each that was granted is a floor. */
+#define FENCE_FLOOR_MAX ((UINT64_C(1) << 53) - 1)
 
 /* A renewal comes every third of it: with less than 10 ms for a round trip, a lease would
  * live on luck. */
