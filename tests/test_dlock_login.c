@@ -60,6 +60,7 @@ struct impostor {
     const char *says;
     unsigned flood_ms; /* so long it goes on without the end of a line ... */
     bool was_left;     /* ... unless it is left before */
+    void (*then)(struct dlock_wire *wire); /* when the login is over */
     char heard[1024];
 };
 
@@ -109,6 +110,8 @@ static enum dlock_status meet(const char *query, struct impostor *impostor)
                                   &config.address));
     assert_int_equal(pthread_create(&thread, NULL, pretend, impostor), 0);
     status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000);
+    if (impostor->then != NULL)
+        impostor->then(wire);
     dlock_wire_close(wire);
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)close(impostor->fd);
@@ -168,6 +171,40 @@ TEST(test_flood_is_no_reply)
     assert_true(impostor.was_left);
     assert_string_equal(dlock_error_text(),
                         "redis: log in: the reply is too long");
+}
+
+static void read_reply(struct dlock_wire *wire)
+{
+    struct dlock_reply reply;
+
+    assert_int_equal(
+        dlock_wire_read(wire, lock_rig_now_ms() + LOCK_RIG_PROMPT_MS, &reply),
+        DLOCK_UNKNOWN);
+}
+
+static void hear_events(struct dlock_wire *wire)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+    struct dlock_event event;
+
+    while (dlock_wire_event(wire, &event) == DLOCK_OK &&
+           lock_rig_now_ms() < until_ms)
+        continue;
+}
+
+/* Nor does it fill the memory, whoever listens. */
+TEST(test_flood_is_no_answer)
+{
+    void (*const listeners[])(struct dlock_wire *) = {read_reply, hear_events};
+
+    for (size_t i = 0; i < COUNT_OF(listeners); i++) {
+        struct impostor impostor = {.says = "+OK\r\n$2000000000\r\n",
+                                    .flood_ms = LOCK_RIG_PROMPT_MS,
+                                    .then = listeners[i]};
+
+        assert_ok(meet("password=s3cret", &impostor));
+        assert_true(impostor.was_left);
+    }
 }
 
 /* A server that is stopped takes connections: the login has a bound. */

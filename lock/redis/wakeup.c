@@ -340,12 +340,19 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
     return true;
 }
 
-/* Takes all that has arrived. False if the connection is to be dropped. */
+static bool is_stopped(struct dlock_wakeup *wakeup)
+{
+    DLOCK_LOCKED(&wakeup->mutex);
+    return wakeup->stop;
+}
+
+/* Takes all that has arrived; a server may send faster than that. False if the connection
+ * is to be dropped. */
 static bool hear_server(struct dlock_wakeup *wakeup)
 {
     struct dlock_event event;
 
-    while (wakeup->wire->link.fd >= 0) {
+    while (wakeup->wire->link.fd >= 0 && !is_stopped(wakeup)) {
         if (dlock_wire_event(wakeup->wire, &event) != DLOCK_OK)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)

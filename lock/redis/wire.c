@@ -273,13 +273,16 @@ static void decode_event(const redisReply *raw, struct dlock_event *event)
 
 /* Replies, and what a subscriber is told ----------------------------------- */
 
+/* None of ours is near it: a server must not make this process grow without end. */
+enum { REPLY_BYTES_MAX = 1 << 20 };
+
 /* A server that hears us and is not heard would carry out what comes by the client's
  * other connections: none is used until one has been made anew. */
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                   struct dlock_reply *reply)
 {
     uint_fast64_t doubted = wire->primary;
-    size_t room = SIZE_MAX;
+    size_t room = REPLY_BYTES_MAX;
     redisReply *raw;
     bool hung_up;
 
@@ -290,7 +293,7 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     raw = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
                             until_ms);
     /* ROOM counts down by each byte that came, also of half a reply. */
-    wire->heard |= room < SIZE_MAX;
+    wire->heard |= room < REPLY_BYTES_MAX;
     if (raw != NULL) {
         decode(raw, reply);
         freeReplyObject(raw);
@@ -301,7 +304,8 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
     /* Complete silence alone raises the doubt; and the exchange leaves a newer primary
      * alone, which another session may have found meanwhile. */
-    if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
+    if (errno == ETIMEDOUT && room == REPLY_BYTES_MAX &&
+        wire->config->primary != NULL)
         (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
                                              0);
     dlock_error_say("redis: %.100s", wire->reader->err != 0
@@ -331,7 +335,8 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
     if (reply != NULL) {
         decode_event(reply, event);
         freeReplyObject(reply);
-    } else if (!stands || errno != ETIMEDOUT) {
+    } else if (!stands || errno != ETIMEDOUT ||
+               wire->reader->len > REPLY_BYTES_MAX) {
         dlock_wire_drop(wire);
         return dlock_error_set(DLOCK_UNREACHABLE, "redis: connection lost");
     }
