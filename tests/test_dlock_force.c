@@ -58,6 +58,11 @@ static const struct lock_story stories[] = {
      "DEL k; HSET k token one -> 1; a tries -> busy; "
      "a sees held=1 owner=nobody token=0; DEL k; a sees held=0; a takes; a "
      "gives"},
+    {"whom no name of ours is long enough for is not asked without end",
+     "redisson fenced multi",
+     "HSET k 0123456789012345678901234567890123456789012345678901 1; "
+     "a forces -> unreachable '..holder is none of this library'; "
+     "steps eval-force 2"},
     {"there is nothing to force", "redisson fenced",
      "a forces -> lost 'force: nobody holds it'; a forces name= -> misuse"},
     {"a lock that cannot says so", "none token-lua", "a forces -> misuse"},

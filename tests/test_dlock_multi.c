@@ -76,8 +76,8 @@ static const struct lock_story stories[] = {
      * answer too late. */
     {"the release goes on to the others", "multi:3",
      "commands timeout; a takes; fail eval-release before always @0; "
-     "a gives -> unreachable; mend; held 1; a gives; held 0; a takes; "
-     "fail eval-release before always @2; a gives -> unreachable; mend; "
+     "a gives -> unknown; mend; held 1; a gives; held 0; a takes; "
+     "fail eval-release before always @2; a gives -> unknown; mend; "
      "held 1; a gives; held 0; a takes; fail eval-release after always @0; "
      "a gives -> unknown; mend; "
      "held 0; a gives; a gives -> lost; a takes; server kill 1; "

@@ -337,8 +337,9 @@ enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
 /* A lock that is held --------------------------------------------------------- */
 
 /* All by the same rule. Enough servers say yes: it is done. So many say no that enough
- * cannot say yes any more: it is lost. Else nobody knows. A release goes to all servers,
- * also to those that did not answer when the lock was taken: it may stand there. */
+ * cannot say yes any more: it is lost. Else nobody knows, unless it was done nowhere. A
+ * release goes to all servers, also to those that did not answer when the lock was taken:
+ * it may stand there. */
 static enum dlock_status rule(size_t n, size_t needed,
                               const struct dlock_count *count)
 {
@@ -346,7 +347,7 @@ static enum dlock_status rule(size_t n, size_t needed,
         return DLOCK_OK;
     if (count->no > n - needed)
         return DLOCK_LOST;
-    return count->unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    return count->unknown + count->yes > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
 /* Asks all servers what FILL puts together; the status by the rule, its text from one
@@ -370,16 +371,12 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
     return status;
 }
 
-/* Where some have the new lease and others not, nobody knows when it ends. */
 enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt)
 {
     struct dlock_count count;
-    enum dlock_status status = ask(attempt, dlock_node_fill_extend, false,
-                                   dlock_quorum_is_one, &count);
 
-    if (status == DLOCK_UNREACHABLE && count.yes > 0)
-        return DLOCK_UNKNOWN;
-    return status;
+    return ask(attempt, dlock_node_fill_extend, false, dlock_quorum_is_one,
+               &count);
 }
 
 /* release.lua: holds that are left, or -1. */
@@ -401,10 +398,12 @@ enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt)
 static bool sees_holder(const struct dlock_poll *poll,
                         struct dlock_node_seen *seen)
 {
+    const struct dlock_node_seen before = *seen;
     struct dlock_node_seen each;
     bool sees = false;
 
     for (size_t i = 0; i < poll->n; i++) {
+        each = before;
         if (poll->answers[i].status != DLOCK_OK ||
             !dlock_node_read_seen(&poll->answers[i].reply, &each))
             continue;
@@ -438,12 +437,17 @@ enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
     do {
         dlock_node_fill_force(&dlock_node_plain, attempt, &seen, &command);
         count = dlock_quorum_ask(attempt, &question);
-        if (count.yes < poll->needed)
-            return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
         for (size_t i = 0; i < poll->n; i++)
             freed = freed || (poll->answers[i].status == DLOCK_OK &&
                               dlock_quorum_is_one(&poll->answers[i].reply));
+        if (count.yes < poll->needed)
+            return freed || count.unknown > 0 ? DLOCK_UNKNOWN
+                                              : DLOCK_UNREACHABLE;
     } while (sees_holder(poll, &seen));
+    for (size_t i = 0; i < poll->n; i++)
+        if (poll->answers[i].status == DLOCK_OK &&
+            dlock_node_force_end(&poll->answers[i].reply) == DLOCK_UNREACHABLE)
+            return freed ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
     return freed ? DLOCK_OK : DLOCK_LOST;
 }
 

@@ -312,12 +312,23 @@ void dlock_node_fill_force(const struct dlock_node_kind *kind,
 bool dlock_node_read_seen(const struct dlock_reply *reply,
                           struct dlock_node_seen *seen)
 {
+    const struct dlock_node_seen before = *seen;
+
     if (reply->integers_n < 2 || reply->integers[0] != -1)
         return false;
     seen->attempt = (uint64_t)reply->integers[1];
     (void)snprintf(seen->owner, sizeof(seen->owner), "%.*s",
                    (int)sizeof(seen->owner) - 1, reply->string);
-    return true;
+    return seen->attempt != before.attempt ||
+           strcmp(seen->owner, before.owner) != 0;
+}
+
+enum dlock_status dlock_node_force_end(const struct dlock_reply *reply)
+{
+    if (reply->integers[0] == -1)
+        return dlock_error_set(DLOCK_UNREACHABLE,
+                               "the holder is none of this library's");
+    return reply->integers[0] == 1 ? DLOCK_OK : DLOCK_LOST;
 }
 
 enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
@@ -335,10 +346,7 @@ enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
                             &reply);
     } while (status == DLOCK_OK && dlock_node_read_seen(&reply, &seen));
-    /* The reply is 1 or 0 here, since the loop has taken all the -1. */
-    if (status == DLOCK_OK && reply.integers[0] != 1)
-        return DLOCK_LOST;
-    return status;
+    return status == DLOCK_OK ? dlock_node_force_end(&reply) : status;
 }
 
 void dlock_node_fill_forced(const char *name, const char *owner,

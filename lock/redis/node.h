@@ -96,13 +96,16 @@ struct dlock_node_seen {
 
 /* The same as a command, for callers that send it themselves. Reply 1: freed; 0:
  * nobody held it; -1: _read_seen takes the holder from it; the next command frees the
- * lock if SEEN is that holder. SEEN has to outlive COMMAND. */
+ * lock if SEEN is that holder. SEEN has to outlive COMMAND. _read_seen: false if it is the
+ * one that SEEN was, so that to name it does not help: no owner of this library's. Then
+ * the reply is the last, and _force_end tells what came of it. */
 void dlock_node_fill_force(const struct dlock_node_kind *kind,
                            const struct dlock_attempt *attempt,
                            const struct dlock_node_seen *seen,
                            struct dlock_command *command);
 bool dlock_node_read_seen(const struct dlock_reply *reply,
                           struct dlock_node_seen *seen);
+enum dlock_status dlock_node_force_end(const struct dlock_reply *reply);
 
 /* The question whether a lock that is gone was taken from OWNER by force, and what the
  * reply says: 0 = no, or OWNER's last attempt of whose holds that is true. OWNER has to
