@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { NAP_MS_MAX = 3600000 }; /* keeps timespec arithmetic far from overflow */
 
@@ -23,20 +23,10 @@ static uint64_t default_now(void *ctx)
 /* An owner id that is not random is no owner id, so there is no way on. */
 static void default_random(void *ctx, void *bytes, size_t len)
 {
-    unsigned char *next = bytes;
-
     (void)ctx;
-    while (len > 0) {
-        ssize_t got = getrandom(next, len, 0);
-
-        /* EINTR is a signal of the host program's: the rest is asked for after it. */
-        if (got < 0 && errno != EINTR)
-            abort();
-        if (got > 0) {
-            next += got;
-            len -= (size_t)got;
-        }
-    }
+    if (getentropy(bytes, len) !=
+        0) /* no cancellation point, as getrandom() is */
+        abort();
 }
 
 static const struct dlock_clock default_clock = {

@@ -224,9 +224,6 @@ static void leave_watch(struct dlock_wait *wait)
     if (wait->watch != NULL && wait->strategy->unwatch != NULL)
         wait->strategy->unwatch(wait->watch, wait->answered ? free_ms : 0);
     wait->watch = NULL;
-    /* The next pause asks ->watch again: a server that was silent may have lost the
-     * subscription meanwhile. */
-    wait->watched = false;
 }
 
 struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
@@ -242,11 +239,8 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
         leave_watch(wait);
         return untold_pause(wait);
     }
-    if (!wait->watched && strategy->watch != NULL)
+    if (wait->watch == NULL && strategy->watch != NULL)
         wait->watch = strategy->watch(wait->session, wait->attempt.name);
-    /* A watch that failed for lack of memory is not asked for again at each pause: the wait
-     * polls to its end. */
-    wait->watched = true;
     /* A wake-up may come from here on, and it is this waiter's debt until a try gets an
      * answer. */
     wait->answered = false;

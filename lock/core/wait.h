@@ -49,7 +49,6 @@ struct dlock_wait {
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
     struct dlock_grant grant;
     void *watch;       /* NULL: polls, or has not waited yet */
-    bool watched;      /* WATCH was asked for */
     bool has_waited;   /* there was a pause */
     bool answered;     /* the last wake-up led to a try that was answered */
     unsigned silent_n; /* tries without an answer, in a row */

@@ -15,14 +15,9 @@
 
 #include "lock/redis/cluster.h"
 
-enum {
-    /* The third sending is the last one: a server that has swallowed three is not helped by
-     * more, and the wait's own tries come after that, with pauses. */
-    SENDS_MAX = 3, /* of one repeatable command */
-    /* UINT64_MAX, "never", must not be added to a point of time: it is cut to more than any
-     * call may take. */
-    LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
-};
+/* The third sending is the last one: a server that has swallowed three is not helped by
+ * more, and the wait's own tries come after that, with pauses. */
+enum { SENDS_MAX = 3 }; /* of one repeatable command */
 
 /* If something has failed before, that is why, and is not written over. */
 static enum dlock_status no_time(void)
@@ -40,14 +35,6 @@ static struct dlock_step step_of(const struct dlock_wire *wire,
                                .owner = wire->owner,
                                .key = command->name,
                                .node = wire->config->node};
-}
-
-/* Lease time until LIMIT_MS, cut if long. */
-static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
-{
-    uint64_t left = dlock_clock_until(wire->config->clock, limit_ms);
-
-    return left < LEFT_MS_MAX ? left : LEFT_MS_MAX;
 }
 
 /* In the connect timeout or what is left of the limit. */
@@ -76,11 +63,6 @@ bool dlock_call_is_error(const struct dlock_reply *reply, const char *code)
 {
     return reply->kind == DLOCK_REPLY_ERROR &&
            strncmp(reply->string, code, strlen(code)) == 0;
-}
-
-bool dlock_call_forgotten(const struct dlock_reply *reply)
-{
-    return dlock_call_is_error(reply, "NOSCRIPT");
 }
 
 /* Before version 7, the code of an error that ended a script stands in its middle. */
@@ -270,7 +252,8 @@ void dlock_batch_read(struct dlock_wire *wire,
             continue;
         /* The second answer is the last one, whatever it is: the text was sent with it. */
         each->stage = DLOCK_EXCHANGE_OVER;
-        if (each->status != DLOCK_OK || !dlock_call_forgotten(&each->reply))
+        if (each->status != DLOCK_OK ||
+            !dlock_call_is_error(&each->reply, "NOSCRIPT"))
             continue;
         each->status =
             dlock_wire_send(wire, each->command, DLOCK_BY_TEXT, until_ms);
@@ -322,7 +305,7 @@ void dlock_call_batch(struct dlock_wire *wire,
                       struct dlock_exchange exchanges[], size_t n,
                       uint64_t limit_ms)
 {
-    uint64_t left_ms = time_left(wire, limit_ms);
+    uint64_t left_ms = dlock_clock_until(wire->config->clock, limit_ms);
 
     for (size_t i = 0; i < n && left_ms == 0; i++)
         exchanges[i].status = no_time();
@@ -332,7 +315,7 @@ void dlock_call_batch(struct dlock_wire *wire,
         return;
     dlock_batch_begin(wire, exchanges, n);
     (is_clustered(wire) ? dlock_cluster_exchange : dlock_batch_exchange)(
-        wire, exchanges, n, dlock_clock_real_now() + left_ms);
+        wire, exchanges, n, dlock_clock_after(dlock_clock_real_now(), left_ms));
     dlock_batch_conclude(wire, exchanges, n);
 }
 

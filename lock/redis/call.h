@@ -64,9 +64,6 @@ bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 /* Whether it refuses since it is not, not yet, or no longer the one to talk to. */
 bool dlock_call_is_elsewhere(const struct dlock_reply *reply);
 
-/* Whether a reply says that the server does not know the script. */
-bool dlock_call_forgotten(const struct dlock_reply *reply);
-
 /* Sends, within WITHIN_MS of real time, and waits for no reply: to a subscriber it comes as
  * an event, and the hook is told of it then. */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,

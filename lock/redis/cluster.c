@@ -12,8 +12,7 @@
  * which node has that. These replies and failures, after which nothing was done, lead elsewhere:
  *
  *   MOVED      another node has the slot: the map is corrected, and that one asked
- *   ASK        the slot is moving there, and the key is there already: that one is
- *              asked, this once
+ *   ASK        the slot is moving, and the key is there already: that one is asked
  *   TRYAGAIN   the slot is moving, and some of the keys are there: after a pause it
  *              is tried again, until the time is over
  *   no node    the map is asked for anew; if it says the same, the command fails
@@ -585,8 +584,9 @@ void dlock_cluster_exchange(struct dlock_wire *wire,
         if (each->stage == DLOCK_EXCHANGE_NONE)
             continue;
         if (each->stage == DLOCK_EXCHANGE_BEGUN ||
-            (each->status == DLOCK_OK && (is_redirected(&each->reply) ||
-                                          dlock_call_forgotten(&each->reply))))
+            (each->status == DLOCK_OK &&
+             (is_redirected(&each->reply) ||
+              dlock_call_is_error(&each->reply, "NOSCRIPT"))))
             each->status =
                 find_and_talk(cluster, each->command, until_ms, &each->reply);
         else

@@ -149,8 +149,6 @@ static struct topic *need_topic(struct topic **list, const char *name,
     if (topic != NULL)
         return topic;
     topic = calloc(1, sizeof(*topic));
-    /* The topic was given up a second after its last waiter had left, which has passed on
-     * what it owed: the message is for nobody. */
     if (topic == NULL)
         return NULL;
     (void)snprintf(topic->name, sizeof(topic->name), "%s", name);
@@ -307,6 +305,8 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
         DLOCK_LOCKED(&wakeup->mutex);
 
         topic = find_topic(wakeup->topics, event->channel);
+        /* The topic was given up a second after its last waiter had left, which has passed
+         * on what it owed: the message is for nobody. */
         if (topic == NULL)
             return true;
         if (event->kind == DLOCK_EVENT_MESSAGE) {

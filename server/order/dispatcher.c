@@ -316,7 +316,7 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
            (queue = TAILQ_FIRST(&d->queues.ready))) {
         /* locks_leave() takes the queue off the list of those ready, so that
          * the loop ends. */
-        if (!locks_is_good(queue)) {
+        if (dlock_remaining_ms(queue->lock.session, &queue->lock.grant) == 0) {
             locks_leave(d->locks, queue);
             continue;
         }

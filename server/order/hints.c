@@ -403,7 +403,7 @@ static size_t gather_old(struct hints *hints, uint64_t now_us)
         if (!oldest || product->read_us < oldest->read_us)
             oldest = product;
     }
-    if (!oldest || oldest->n > TASK_HINTS || oldest->read_us + READ_US > now_us)
+    if (!oldest || oldest->read_us + READ_US > now_us)
         return 0;
     /* The time of the try counts, not that of the answer: a server that is away
      * is not asked in each turn. */

@@ -46,6 +46,7 @@ struct locks {
     struct timers timers;
     struct timer look_timer;
     size_t gives, tries, waits; /* tasks under way, by kind */
+    size_t holds;               /* locks of all sessions */
     unsigned wait_ms;           /* for a lock at most */
     bool is_away, stopping;
 
@@ -133,6 +134,7 @@ static void to_held(struct locks *locks, struct queue *queue)
     uint64_t think_us = 1000 * (uint64_t)locks->app->config->think_ms;
 
     queue->session->holds++;
+    locks->holds++;
     tell_hints(locks, queue, false);
     queue->fence = lock_fence(locks->app, &queue->lock.grant);
     queue->state = QUEUE_HELD;
@@ -229,6 +231,7 @@ static void let_go(struct locks *locks, struct queue *queue)
     struct lock_session *session = queue->session;
 
     session->holds--;
+    locks->holds--;
     session->retired |= locks->is_away;
     queue->session = NULL;
     if (queue->to_others && !locks->is_away && !locks->stopping &&
@@ -453,11 +456,6 @@ uint64_t locks_attend(struct locks *locks)
     return timers_next_us(&locks->timers);
 }
 
-bool locks_is_good(const struct queue *queue)
-{
-    return dlock_remaining_ms(queue->lock.session, &queue->lock.grant) > 0;
-}
-
 bool locks_are_away(const struct locks *locks)
 {
     return locks->is_away;
@@ -476,8 +474,8 @@ void locks_stop(struct locks *locks)
 
 bool locks_are_idle(const struct locks *locks)
 {
-    return locks->gives + locks->tries + locks->waits == 0 &&
-           !locks->looks.under_way && !sessions_hold_any(&locks->sessions);
+    return locks->gives + locks->tries + locks->waits + locks->holds == 0 &&
+           !locks->looks.under_way;
 }
 
 struct locks *locks_open(const struct app *app, struct queues *queues,

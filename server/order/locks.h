@@ -40,9 +40,6 @@ uint64_t locks_attend(struct locks *locks);
 /* Orders were put into the queue, taken out of it, or are decided. */
 void locks_update(struct locks *locks, struct queue *queue);
 
-/* Whether the lease of a queue that is QUEUE_HELD still runs. */
-bool locks_is_good(const struct queue *queue);
-
 /* The lock is not ours any more, or will not be for long: give it back. */
 void locks_leave(struct locks *locks, struct queue *queue);
 

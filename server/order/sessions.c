@@ -72,17 +72,6 @@ void session_settle(struct sessions *sessions, struct lock_session *session)
         session_close(sessions, session);
 }
 
-bool sessions_hold_any(const struct sessions *sessions)
-{
-    const struct lock_session *session;
-
-    TAILQ_FOREACH(session, &sessions->all, place) {
-        if (session->holds > 0)
-            return true;
-    }
-    return false;
-}
-
 void sessions_release(struct sessions *sessions)
 {
     struct lock_session *session, *next;

@@ -31,9 +31,6 @@ void sessions_init(struct sessions *sessions, struct dlock *client);
 /* No task has one. */
 void sessions_release(struct sessions *sessions);
 
-/* Whether any lock is held. */
-bool sessions_hold_any(const struct sessions *sessions);
-
 /* One more. NULL: no memory, or there are CONFIG_SESSIONS_MAX. */
 struct lock_session *session_open(struct sessions *sessions);
 
