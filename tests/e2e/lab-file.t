@@ -111,7 +111,11 @@ my @wrong = (
     [[qr/\z/, "[rest]\nlock set-nx-px\n"],          qr/: \[en\] has no rest, as the plays have one$/],
     [[qr/^# .*/, 'kind loud'],                      qr/:1: kind is steps or load$/],
     [[qr/^buyers.*/m, 'instances 2'],               qr/:13: instances is no setting of the stage$/],
-    [[qr/\z/, 'story a b x'],                       qr/:15: 'x' is not a word of a story$/, $REAL],
+    (map { [[qr/\z/, "story b $_->[0]$_->[1]"], qr/:15: '\Q$_->[1]\E' is not a word of a story$/, $REAL] }
+            ['', 'x'], ['a', '/'], ['a', '/3'], ['a', '*'], ['a', '*-1'], ['a', '*0'], ['a*3', 'x']),
+    [[qr/\z/, "story a*3 b\n[fix]\ninstances 1"],   qr/: \[fix\]: 'b' is not a word of a story$/, $REAL],
+    [[qr/\z/, "story a\n[fix]\ninstances 0"],       qr/: \[fix\] has no instances, or no flags$/, $REAL],
+    [[qr/\z/, "orders 10"],                         qr/: \[bug\] has no story, no wrk and no buyers$/, $REAL],
     [[qr/\z/, 'measure us 0 1'],                    qr/:15: measure takes refused, .*, and from where to where/, $REAL],
     [[qr/\z/, "measure refused 0 1\nstory a"],      qr/: measure is of a crowd: no story, no wrk$/, $REAL],
     [[qr/\z/, 'c --workers 1'],                     qr/:15: there is no 'c' with real instances$/, $REAL],

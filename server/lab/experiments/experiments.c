@@ -166,6 +166,30 @@ static bool begin(struct reader *reader)
     return true;
 }
 
+/* Whether a load can be run to its end: half of one has no verdict. */
+static bool has_load(struct reader *reader, int index)
+{
+    struct experiment *into = reader->into;
+    const struct experiment_play *play = &into->plays[index];
+    const struct experiment_load *with = &play->load;
+    const char *section = experiment_play_word((unsigned)index);
+    const char *wrong = play->schedule
+                            ? load_story_wrong(play->schedule, with->instances)
+                            : NULL;
+
+    if (with->instances == 0 || !with->flags)
+        return reader_fail(reader, "[%s] has no instances, or no flags",
+                           section);
+    /* The story may be the bug's, which had more instances. */
+    if (wrong)
+        return reader_fail(reader, "[%s]: '%s' is not a word of a story",
+                           section, wrong);
+    return play->schedule || with->wrk_connections > 0 ||
+           with->crowd.buyers > 0 ||
+           reader_fail(reader, "[%s] has no story, no wrk and no buyers",
+                       section);
+}
+
 static bool end(struct reader *reader)
 {
     struct experiment *into = reader->into;
@@ -186,9 +210,9 @@ static bool end(struct reader *reader)
             (into->plays[i].schedule || into->plays[i].load.wrk_connections))
             return reader_fail(reader,
                                "measure is of a crowd: no story, no wrk");
-    if (into->kind == &load_kind &&
-        (bug->load.instances == 0 || !bug->load.flags))
-        return reader_fail(reader, "[bug] has no instances, or no flags");
+    for (int i = 0; i < EXPERIMENT_PLAYS_N && into->kind == &load_kind; i++)
+        if (into->plays[i].scene.lock && !has_load(reader, i))
+            return false;
     return into->kind == &load_kind || bug->schedule ||
            reader_fail(reader, "[bug] has no schedule");
 }

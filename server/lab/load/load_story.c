@@ -16,7 +16,8 @@ enum {
 /* "a*3", taken apart. */
 struct word {
     char verb; /* '&' '.' '>' '=' 'L'; '*': orders that are waited for */
-    unsigned who, n;
+    unsigned who;
+    unsigned long n;
     int64_t product;
 };
 
@@ -33,11 +34,13 @@ static bool parse(const char **at, unsigned instances, struct word *word)
     if (word->who >= instances)
         return false;
     ++*at;
-    if (**at == '/')
-        /* The product is one digit. */
-        word->product = *++*at - '0', ++*at;
-    if (**at == '*')
-        word->n = (unsigned)strtoul(*at + 1, (char **)at, 10);
+    /* The product is one digit, of the two that begin() offers. */
+    if (**at == '/' && ((*at)[1] == '1' || (*at)[1] == '2')) {
+        word->product = (*at)[1] - '0';
+        *at += 2;
+    }
+    if (**at == '*' && (*at)[1] >= '1' && (*at)[1] <= '9')
+        word->n = strtoul(*at + 1, (char **)at, 10);
     else if (**at && strchr("&.>=", **at))
         word->verb = *(*at)++;
     /* A word ends here, or it is none: "a*3x" must not be read as "a*3". */
@@ -200,7 +203,7 @@ static bool await_answers(unsigned who)
 static bool order(const struct word *word)
 {
     buyers.product_id = word->product;
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned long i = 0; i < word->n; i++) {
         /* The index stays: orders only become more. */
         size_t n = buyers_send(word->who);
 
@@ -313,9 +316,12 @@ bool load_story(void)
     const char *at = load.story;
     struct word word;
 
-    while (*at && parse(&at, load.play->instances, &word))
+    while (*at) {
+        if (!parse(&at, load.play->instances, &word))
+            return site_fail("'%s' is not a word of a story", at);
         if (!play(&word))
             return false;
+    }
     /* Answers that came with the last word have to be told. */
     tell_answers();
     return true;
