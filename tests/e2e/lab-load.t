@@ -23,6 +23,29 @@ sub left_behind {
     return (@folders, @processes);
 }
 
+# An experiment of one's own, with two instances.
+my $own = Stockade::tempdir();
+sub story {
+    my ($lock, $flags, $a, $story) = @_;
+    return Stockade::write_file("$own/60-story.txt", <<"END");
+kind      load
+[en]
+title     t
+symptom   s
+see       s
+why       w
+fix       f
+[bug]
+lock      $lock
+instances 2
+stock     3
+flags     --deduct naive --orders one-by-one --lock-wait-ms 1000 $flags
+a         --lab-failpoint $a
+story     $story
+sold      2
+END
+}
+
 # ---- a crowd, a process that stops, an order that fails, a worker that hangs -------
 
 my ($status, $json, $error) = lab(['--json', '03', '12w', '04w', '06w', '15w']);
@@ -52,7 +75,6 @@ is_deeply $ran{'04w'}{bug}{faults}, ['left-for-ever'], 'since the lock is left';
 is_deeply $ran{'15w'}{bug}{faults}, ['oversold'], '15w: two products, one flag';
 
 my $wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/15w-wild-one-flag.txt");
-my $own  = Stockade::tempdir();
 my $file = Stockade::write_file("$own/15w-untold.txt", $wild =~ s/^faults .*\n//mr =~ s/^sold +4$/sold 5/mr);
 ($status, $json) = lab(['--json', '--file', $file]);
 is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}], [1, 1], 'a fault that was not told, or another number, is not as told';
@@ -74,6 +96,12 @@ $wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/04w-wild-excepti
 Stockade::write_file("$own/04w-half.txt", $wild =~ s/(\[fix\].*)naive-select/$1naive-insert/sr =~ s/^sold +\K3$/2/mr);
 ($status, $json) = lab(['--json', '--file', "$own/04w-half.txt"]);
 is_deeply([@{ JSON::PP->new->decode($json)->{fix} }{qw(faults as_told)}], [['ledger'], JSON::PP::false], 'a unit that was taken for an order that failed is missed');
+
+# A fault that is no death: its process lives, and sells.
+($status, $json) = lab(['--json', '--file', story('setnx', '', 'naive-update:before=pause:300*1', 'a& a. a= b')]);
+my @happened = @{ JSON::PP->new->decode($json)->{bug}{timeline} };
+is_deeply [map { $_->{text} =~ /:before$/ ? $_->{text} : () } @happened], ['a fault at naive-update:before'], 'a pause is no death';
+is_deeply [grep { /unknown/ } map { @{ $_->{lanes} } } @happened], [], 'and what becomes of the order is known';
 
 # ---- what cannot be run -------------------------------------------------------------
 

@@ -112,8 +112,7 @@ static const char *word_of(unsigned who)
     const struct site_instance *instance = &site.instances[who];
     /* A process that is about to die has said so in its log: its orders have no answer
      * to come. */
-    bool is_dead = instance->state == SITE_GONE || /* or about to be */
-                   (instance->state == SITE_RUNS && instance->has_acted);
+    bool is_dead = instance->state == SITE_GONE || instance->is_to_crash;
     const char *word = "";
 
     for (unsigned other = 0; other < load.play->instances; other++)
@@ -243,7 +242,8 @@ static bool await_failpoint(unsigned who)
         load_tell((int)who, "%s at %s",
                   instance->state == SITE_HELD      ? "waits"
                   : instance->state == SITE_STOPPED ? "SIGSTOP"
-                                                    : "the process dies",
+                  : instance->is_to_crash           ? "the process dies"
+                                                    : "a fault",
                   instance->acted);
     return true;
 }
