@@ -8,6 +8,7 @@ use Cwd ();
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
+use Stockade::Child;
 
 sub lab {
     my ($args, %with) = @_;
@@ -45,6 +46,13 @@ story     $story
 sold      2
 END
 }
+
+# In the background: a lock is left in the second segment of a product that is sold by then.
+Stockade::write_file("$own/38-left.txt", Stockade::slurp("$Stockade::ROOT/server/lab/experiments/38-do-segments-help.txt") =~ s/^lock +\Kfenced$/setnx/mr =~ s/^buyers +\K64$/1/mr);
+my $split = Stockade::Child->spawn(command => [Stockade::binary(), qw(lab run --file), "$own/38-left.txt"], log => "$own/38.log");
+ok $split->wait_for_line(qr/( 2 segments)/, 60 * $Stockade::SLOW), 'a stock is split';
+my ($socket) = glob '{/dev/shm,/tmp}/stockade-load-' . $split->pid . '-*/locks.redis';
+is `redis-cli -s $socket set 'lock:{2:1}' somebody`, "OK\n", 'and the lock of a part is left';
 
 # ---- a crowd, a process that stops, an order that fails, a worker that hangs -------
 
@@ -102,6 +110,9 @@ is_deeply([@{ JSON::PP->new->decode($json)->{fix} }{qw(faults as_told)}], [['led
 my @happened = @{ JSON::PP->new->decode($json)->{bug}{timeline} };
 is_deeply [map { $_->{text} =~ /:before$/ ? $_->{text} : () } @happened], ['a fault at naive-update:before'], 'a pause is no death';
 is_deeply [grep { /unknown/ } map { @{ $_->{lanes} } } @happened], [], 'and what becomes of the order is known';
+
+is $split->wait(120 * $Stockade::SLOW), 1, 'a lock of any segment is looked for: not as told';
+like $split->log, qr/^verdict: left-for-ever: /m, 'since it is left';
 
 # ---- what cannot be run -------------------------------------------------------------
 

@@ -201,6 +201,8 @@ bool buyers_offer(int64_t product_id, int64_t stock, unsigned segments)
     char target[64], body[160];
 
     buyers.offered = product_id;
+    if (buyers.segments < segments)
+        buyers.segments = segments;
     (void)snprintf(target, sizeof(target), "/api/products/%" PRId64,
                    product_id);
     (void)snprintf(body, sizeof(body),

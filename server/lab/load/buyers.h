@@ -52,6 +52,7 @@ extern struct buyers {
     struct fetches fetches;
     unsigned most, taken; /* orders at a time; those now */
     int64_t offered;      /* the last product that was to be */
+    unsigned segments;    /* of any that was, at most */
     bool is_offered;      /* and it is */
     struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
     struct buyers_order *orders;

@@ -188,7 +188,7 @@ static const char *lock_url(void)
 }
 
 /* A session of our own asks: it need not hold anything. */
-bool load_look(int64_t product, struct dlock_holder *holder)
+bool load_look(int64_t product, unsigned segment, struct dlock_holder *holder)
 {
     char name[LOCK_NAME_BYTES];
     struct dlock_options options = {.strategy = load.lock, .url = lock_url()};
@@ -201,7 +201,7 @@ bool load_look(int64_t product, struct dlock_holder *holder)
                    dlock_session_open(client, &session, &error) == DLOCK_OK;
 
     *holder = (struct dlock_holder){.held = false};
-    lock_name(product, 0, name);
+    lock_name(product, segment, name);
     /* A busy server may answer the next time. */
     /* The lock may be one whose inspect takes several commands: one of them may
      * be lost. */
@@ -215,15 +215,14 @@ bool load_look(int64_t product, struct dlock_holder *holder)
     return good || site_fail("nobody knows who has the lock: %s", error.text);
 }
 
-/* The lock of PRODUCT that is left when all orders are answered. Without an end it stays;
- * one with a lease, or of an instance that is about to give it back, has a moment. */
-static bool look_for_faults(int64_t product, unsigned *faults)
+/* A lock that is left at UNTIL_MS, when all orders are answered long since. */
+static bool look_for_lock(int64_t product, unsigned segment, uint64_t until_ms,
+                          unsigned *faults)
 {
-    uint64_t until_ms = clock_ms() + HELD_MS_MAX;
     struct dlock_holder holder;
     bool good;
 
-    while ((good = load_look(product, &holder)) && holder.held) {
+    while ((good = load_look(product, segment, &holder)) && holder.held) {
         if (clock_ms() > until_ms) {
             *faults |= EXPERIMENT_FAULT(
                 holder.remaining_ms == UINT64_MAX ? STAGE_FOREVER : STAGE_HELD);
@@ -232,6 +231,19 @@ static bool look_for_faults(int64_t product, unsigned *faults)
         buyers_turn(TURN_MS);
     }
     return good;
+}
+
+/* The locks of all that was on sale. One without an end stays; one with a lease, or of an
+ * instance that is about to give it back, has a moment, which is the same for all. */
+static bool look_for_locks(struct experiment_run *run)
+{
+    uint64_t until_ms = clock_ms() + HELD_MS_MAX;
+
+    for (int64_t id = 1; id <= buyers.offered; id++)
+        for (unsigned segment = 0; segment < buyers.segments; segment++)
+            if (!look_for_lock(id, segment, until_ms, &run->verdict.faults))
+                return false;
+    return true;
 }
 
 /* The lock is looked at before the servers end, the ledger after it. One that has died says
@@ -247,10 +259,7 @@ static bool conclude(const struct experiment_play *play)
     int64_t stock = 0;
 
     /* The lock is of the instances that live: it must be asked for before they end. */
-    for (int64_t id = 1; id <= buyers.offered; id++)
-        if (!look_for_faults(id, &run->verdict.faults))
-            return false;
-    if (!site_is_whole())
+    if (!look_for_locks(run) || !site_is_whole())
         return false;
     /* Instances have to end before the ledger is whole: what is under way is decided. */
     site_stop_all();

@@ -103,8 +103,8 @@ bool load_watch_ends(void);
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);
 
-/* HOLDER: who has the lock of PRODUCT, asked where the lock is. False: nobody says, and
- * site.error why. */
-bool load_look(int64_t product, struct dlock_holder *holder);
+/* HOLDER: who has the lock of SEGMENT of PRODUCT, asked where the lock is. False: nobody
+ * says, and site.error why. */
+bool load_look(int64_t product, unsigned segment, struct dlock_holder *holder);
 
 #endif

@@ -261,7 +261,7 @@ static bool await_lease(void)
     struct dlock_holder holder;
     bool good;
 
-    while ((good = load_look(1, &holder)) && holder.held) {
+    while ((good = load_look(1, 0, &holder)) && holder.held) {
         if (clock_ms() > until_ms) {
             load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
