@@ -70,7 +70,7 @@ function verdictOf(run, { words, faultText }) {
   if (!run.done) return [undefined, run.says ? words[run.says] : words.running];
   const sold = words.soldBy(run.sold, run.stock);
   if (run.faults.length) return ['breaks', `${words.loadBroke(run.faults.map(faultText).join('; '))}${sold}`];
-  return [run.said ? 'unknown' : 'holds', `${words.nothingBroke}${sold}`];
+  return run.said ? ['unknown', sold.trim()] : ['holds', `${words.nothingBroke}${sold}`]; // whose locks were not seen has said so
 }
 
 function drawSide(side, context) {

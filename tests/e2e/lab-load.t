@@ -24,6 +24,20 @@ sub left_behind {
     return (@folders, @processes);
 }
 
+# What comes of a run that a program watches, with its last answer.
+sub watched {
+    my $pid = open3(my $ask, my $answers, undef, Stockade::binary(), qw(lab run -i --json), @_);
+    my $last = {};
+    $ask->autoflush;
+    while (!$last->{done} && defined(my $answer = <$answers>)) {
+        $last = JSON::PP->new->decode($answer);
+        select undef, undef, undef, 0.05;
+        print {$ask} "look\n" if !$last->{done};
+    }
+    waitpid $pid, 0;
+    return $last;
+}
+
 # An experiment of one's own, with two instances.
 my $own = Stockade::tempdir();
 sub story {
@@ -110,6 +124,18 @@ is_deeply([@{ JSON::PP->new->decode($json)->{fix} }{qw(faults as_told)}], [['led
 my @happened = @{ JSON::PP->new->decode($json)->{bug}{timeline} };
 is_deeply [map { $_->{text} =~ /:before$/ ? $_->{text} : () } @happened], ['a fault at naive-update:before'], 'a pause is no death';
 is_deeply [grep { /unknown/ } map { @{ $_->{lanes} } } @happened], [], 'and what becomes of the order is known';
+
+# ---- locks that nobody outside can look for -------------------------------------------
+my $hidden = watched(qw(--lock process 08w));
+is_deeply [map { $_->{text} =~ /lock/ ? $_->{text} : () } @{ $hidden->{timeline} }], ['nobody outside can see who has the lock'], 'the lock of a process is not said to be free';
+is $hidden->{said}, 'nobody outside can see who has the lock', 'nor that none is left';
+for my $case (['process', '', qr/^nobody outside can see who has the lock$/m], ['setnx', '--lock-per user', qr/^a lock per user is not looked for$/m]) {
+    my ($lock, $flags, $says) = @$case;
+    ($status, $json) = lab(['--file', story($lock, $flags, 'del:before=error', 'a b')]);
+    like $json, $says, "$lock $flags: what was not looked for is said";
+    unlike $json, qr/nothing broke/, 'and not that nothing broke';
+    like $json, qr/^verdict: the ledger is right; what counts is above$/m, 'but what is known';
+}
 
 is $split->wait(120 * $Stockade::SLOW), 1, 'a lock of any segment is looked for: not as told';
 like $split->log, qr/^verdict: left-for-ever: /m, 'since it is left';

@@ -66,7 +66,7 @@ static void tell_verdict(const struct experiment_play *play,
 {
     /* The words count only if all else is as told: alone they are no finding. */
     bool is_heard = play->says && run->as_told;
-    bool is_measured = run->said[0] && run->verdict.faults == 0;
+    bool is_said = run->said[0] && run->verdict.faults == 0;
 
     SAY("ledger: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64 "\n",
         run->stock, run->sold, run->orders);
@@ -74,9 +74,11 @@ static void tell_verdict(const struct experiment_play *play,
         draw_english(stdout, 0, options.look, run->said);
     if (is_heard)
         tell_finding(DRAW_RED, "somebody is told", play->says);
-    /* "Nothing broke" is beside the point where somebody was told what is wrong. */
-    if (is_measured)
-        tell_finding(DRAW_GREEN, "", "nothing broke; what counts is above");
+    /* "Nothing broke" is beside the point where somebody was told what is wrong, and more
+     * than is known where the locks were not seen. */
+    if (is_said)
+        tell_finding(DRAW_GREEN, "",
+                     "the ledger is right; what counts is above");
     else if (!is_heard || run->verdict.faults)
         draw_verdict(stdout, &run->verdict, run->is_over, options.look);
     printf("-> ");

@@ -107,4 +107,7 @@ const char *load_story_wrong(const char *story, unsigned instances);
  * says, and site.error why. */
 bool load_look(int64_t product, unsigned segment, struct dlock_holder *holder);
 
+/* Words that say why load_look() would not see who has a lock; NULL: it does. */
+const char *load_unseen(void);
+
 #endif

@@ -258,9 +258,14 @@ static bool await_lease(void)
     uint64_t wait_ms =
         (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
     uint64_t until_ms = clock_ms() + wait_ms;
+    const char *unseen = load_unseen();
     struct dlock_holder holder;
     bool good;
 
+    if (unseen) {
+        load_tell(-1, "%s", unseen);
+        return true;
+    }
     while ((good = load_look(1, 0, &holder)) && holder.held) {
         if (clock_ms() > until_ms) {
             load_tell(-1, "the lock is still held, after %" PRIu64 " ms",
