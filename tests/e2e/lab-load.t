@@ -7,6 +7,7 @@ use lib 'tests/e2e';
 use Cwd ();
 use IPC::Open3 qw(open3);
 use JSON::PP ();
+use POSIX qw(WNOHANG);
 use Stockade;
 use Stockade::Child;
 
@@ -18,9 +19,8 @@ sub lab {
 # Folders and processes of the laboratory whose process id this is.
 sub left_behind {
     my ($pid) = @_;
-    my $folder = "stockade-load-$pid-";
-    my @processes = grep { Stockade::slurp($_) =~ /\Q$folder\E/ } glob '/proc/[0-9]*/cmdline';
-    my @folders = glob "/dev/shm/$folder* /tmp/$folder*";
+    my @processes = grep { Stockade::slurp($_) =~ /stockade-(?:load|stage)-$pid-/ } glob '/proc/[0-9]*/cmdline';
+    my @folders = glob "{/dev/shm,/tmp}/stockade-{load,stage}-$pid-*";
     return (@folders, @processes);
 }
 
@@ -31,8 +31,9 @@ sub watched {
     $ask->autoflush;
     while (!$last->{done} && defined(my $answer = <$answers>)) {
         $last = JSON::PP->new->decode($answer);
+        print {$ask} 'lo' if !$last->{done};
         select undef, undef, undef, 0.05;
-        print {$ask} "look\n" if !$last->{done};
+        print {$ask} "ok\n" if !$last->{done};
     }
     waitpid $pid, 0;
     return $last;
@@ -220,6 +221,18 @@ is_deeply [<$answers>], [], 'who closes the conversation hears no more';
 waitpid $watched, 0;
 is $? >> 8, 2, 'and the run has ended';
 is_deeply [left_behind($watched)], [], 'with all that was its own';
+
+# Half a question, and no more: a signal ends who waits for the rest.
+for my $command ([qw(lab run -i --json 03)], [qw(lab run -i --json 08)], [qw(explore -i --json fenced)]) {
+    my $asked = open3(my $half, my $says, undef, Stockade::binary(), @$command);
+    ok scalar(<$says>), "@$command: it answers at once";
+    syswrite $half, 'lo';
+    select undef, undef, undef, 0.5;
+    kill 'TERM', $asked;
+    ok Stockade::eventually(10, sub { waitpid($asked, WNOHANG) == $asked }), 'SIGTERM ends it' or do { kill 'KILL', $asked; waitpid $asked, 0 };
+    ok Stockade::eventually(5, sub { !left_behind($asked) }), 'and nothing is left behind';
+}
+
 ($code, undef, $text) = lab([qw(--fix 03)]);
 like "$code $text", qr/^2 .*--fix and --lock go with -i/s, '--fix is for who plays by hand';
 ($code, undef, $text) = lab([qw(-i --fix 02)]);

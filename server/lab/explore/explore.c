@@ -5,7 +5,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,21 +156,13 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
 
 /* ---- the search ----------------------------------------------------------- */
 
-/* A line of input asks how far the search is. False: nobody asks any more. */
-static bool take_question(void)
-{
-    char line[100];
-
-    return stage_options_read_line(line, sizeof(line));
-}
-
 /* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
     static struct explore now;
     struct explore *explore = ctx;
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t now_ms = clock_ms(), ms = now_ms - explore->began_ms;
+    int questions = 0;
     char text[400] = "";
     FILE *line;
 
@@ -183,14 +174,19 @@ static bool on_progress(void *ctx, const struct search_result *result)
         (explore->until_ms > 0 && now_ms >= explore->until_ms))
         return false;
     /* The page asks when it has room for an answer: a line for each question, and none
-     * without one. */
-    if (explore->asked && poll(&input, 1, 0) > 0) {
+     * without one; a question that is read must be answered. */
+    if (explore->asked)
+        questions = stage_options_questions(0);
+    for (; questions > 0; questions--) {
         now = *explore;
         now.result = *result;
         now.ms = ms;
-        /* The end of the input is the end of who asked: nobody would read the rest. */
-        return take_question() && explore_tell_json(&now, false);
+        if (!explore_tell_json(&now, false))
+            return false;
     }
+    /* The end of the input is the end of who asked: nobody would read the rest. */
+    if (questions < 0)
+        return false;
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS ||
         !(line = fmemopen(text, sizeof(text), "w")))
         return true;
@@ -294,17 +290,17 @@ bool explore_search(struct explore *explore, struct fail *error)
 static int explore_one(struct explore *explore)
 {
     struct fail error = {""};
+    int questions = explore->asked ? 0 : 1;
     bool good;
 
     /* The page hears at once that the search is there. */
-    if (explore->asked) {
-        (void)setvbuf(stdin, NULL, _IONBF, 0);
+    if (explore->asked)
         (void)explore_tell_json(explore, false);
-    }
     good = explore_search(explore, &error);
     /* The last line answers a question, too. */
-    if (good && explore->asked &&
-        (!stage_options_wait_input() || !take_question()))
+    while (good && questions == 0 && stage_options_wait_input())
+        questions = stage_options_questions(0);
+    if (good && questions <= 0)
         return EXPLORE_COULD_NOT_RUN;
     if (good && explore->json)
         (void)explore_tell_json(explore, true);

@@ -2,11 +2,9 @@
  * the site asks whether to go on. */
 #include "server/lab/load/load.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "server/base/clock.h"
 #include "server/lab/picture/draw.h"
@@ -16,6 +14,7 @@ enum {
     SAMPLES_MAX = 120, /* when there are so many, every second one goes */
     SAMPLE_US = 50000,
     UNSEEN_MS = 15000,
+    LAST_LOOK_MS = 200,
 };
 
 /* Counters of all instances: their names in an answer, and in /metrics. */
@@ -138,9 +137,8 @@ static bool answer(const struct experiment_run *run, bool is_done)
 
 bool load_watch_ends(void)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t now_us = clock_us();
-    char line[100];
+    int questions;
 
     /* Once gone, always gone: a viewer does not come back. */
     if (!watch.is_on || watch.has_gone)
@@ -148,10 +146,10 @@ bool load_watch_ends(void)
     /* The sale has begun: before it there is nothing to count. */
     if (load.begun_us > 0 && now_us >= watch.next_us)
         take_sample(now_us);
-    /* One line at a time: the others wait for the next turn. */
-    if (poll(&input, 1, 0) > 0) {
-        watch.has_gone = !stage_options_read_line(line, sizeof(line)) ||
-                         !answer(watch.run, false);
+    questions = stage_options_questions(0);
+    watch.has_gone = questions < 0;
+    for (; questions > 0 && !watch.has_gone; questions--) {
+        watch.has_gone = !answer(watch.run, false);
         watch.seen_ms = now_us / 1000;
     }
     watch.has_gone = watch.has_gone || stage_options_interrupted() ||
@@ -187,18 +185,20 @@ int load_watch_main(const struct experiment_play *play, unsigned look)
 {
     struct experiment_run run = {.look = look,
                                  .json = json_pack("{s:[]}", "timeline")};
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    char line[100];
+    uint64_t until_ms;
+    int questions = 0;
     bool ran;
 
     watch.run = &run;
     stage_options_catch_signals();
-    (void)setvbuf(stdin, NULL, _IONBF, 0);
     (void)answer(&run, false);
     ran = load_kind.run(play, &run);
     /* The last answer waits for its question, unless the viewer is gone. */
-    if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
-        stage_options_read_line(line, sizeof(line)))
+    until_ms = clock_ms() + UNSEEN_MS;
+    while (!watch.has_gone && questions == 0 && clock_ms() < until_ms &&
+           !stage_options_interrupted())
+        questions = stage_options_questions(LAST_LOOK_MS);
+    if (questions > 0)
         (void)answer(&run, true);
     watch.run = NULL;
     json_decref(run.json);

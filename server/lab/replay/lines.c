@@ -113,14 +113,11 @@ int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
      * in JSON. */
     lines = (struct lines){.goal = goal, .look = look & DRAW_CHINESE};
     stage_options_catch_signals();
-    /* Input must not be buffered, because poll() would not see what stdio has
-     * read already. */
-    (void)setvbuf(stdin, NULL, _IONBF, 0);
     good = game_open(game, scene, NULL, 0);
     for (size_t i = 0; i < n && good; i++)
         good = game_move(game, moves[i]);
     /* Each answer is a state: first that of the start, and then one for each line. */
-    while (answer(&lines, !good) && game->stage && stage_options_wait_input() &&
+    while (answer(&lines, !good) && game->stage &&
            stage_options_read_line(line, sizeof(line)))
         good = obey(&lines, line);
     if (!game->stage)

@@ -45,20 +45,33 @@ bool stage_options_wait_input(void)
 
 bool stage_options_read_line(char *line, int size)
 {
-    size_t n;
-    int c = 0;
+    int n = 0;
+    char c = '\0';
 
-    if (!fgets(line, size, stdin))
-        return false;
-    n = strcspn(line, "\n");
-    /* The rest of a line must go with it, or would be a line of its own. */
-    if (n + 1 == (size_t)size) {
-        n = 0;
-        while (c != '\n' && c != EOF)
-            c = getchar();
-    }
-    line[n] = '\0';
+    /* The wait comes before each byte: half a line must not keep us from a signal. */
+    while (c != '\n')
+        if (!stage_options_wait_input() || read(STDIN_FILENO, &c, 1) <= 0)
+            return false;
+        else if (c != '\n' && n < size)
+            line[n++] = c;
+    /* A line without room for its end was taken to its end, and is none. */
+    line[n < size ? n : 0] = '\0';
     return true;
+}
+
+int stage_options_questions(int ms)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char part[100];
+    ssize_t size;
+    int n = 0;
+
+    if (poll(&input, 1, ms) <= 0)
+        return 0;
+    size = read(STDIN_FILENO, part, sizeof(part));
+    for (ssize_t i = 0; i < size; i++)
+        n += part[i] == '\n';
+    return size > 0 ? n : -1;
 }
 
 static bool read_number(const char *name, const char *arg, int64_t least,

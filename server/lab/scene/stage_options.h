@@ -31,12 +31,16 @@ bool stage_options_number(const char *name, const char *arg, int64_t least,
 void stage_options_catch_signals(void);
 bool stage_options_interrupted(void);
 
-/* Waits until standard input has something, or is at its end; it must not be buffered.
+/* Waits until standard input, which nobody else reads, has something, or is at its end.
  * False: Ctrl-C or SIGTERM came. */
 bool stage_options_wait_input(void);
 
-/* The next line of it, without its end; one that has no room in SIZE is taken whole, and is
- * empty. False: there is none. */
+/* Waits for the next line of it, without its end; one that has no room in SIZE is taken
+ * whole, and is empty. False: there is none, or Ctrl-C or SIGTERM came. */
 bool stage_options_read_line(char *line, int size);
+
+/* Questions, lines of any text, that come to their end in the next part of it; waits for MS
+ * at most. -1: it is at its end. */
+int stage_options_questions(int ms);
 
 #endif
