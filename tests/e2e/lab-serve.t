@@ -3,6 +3,7 @@
 # Ctrl-C leaves neither a process nor a file behind.
 use lib 'tests/e2e';
 use HTTP::Tiny ();
+use IO::Socket::INET ();
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
@@ -242,15 +243,28 @@ subtest 'what is asked wrongly' => sub {
     ok Stockade::eventually(20, sub { !processes() }), 'and no process is left';
 };
 
+# The status of a request for HOST.
+sub status_for {
+    my ($port, $host) = @_;
+    my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
+    print {$socket} "GET /api/lab HTTP/1.0\r\n" . ($host ? "Host: $host\r\n" : '') . "\r\n";
+    return (split / /, scalar <$socket>)[1];
+}
+
 subtest 'pages from elsewhere' => sub {
     my ($status, $reply) = ask('POST', '/api/lab/games', '{"lock":"none"}', 'Content-Type' => 'text/plain');
     is $status, 415, 'a form can send no JSON';
     my $port = $url =~ s/.*://r;
-    for my $host ("evil.example:$port", 'evil.example', "127.0.0.1.evil.example:$port", "localhost:1$port", '') {
-        my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
-        print {$socket} "GET /api/lab HTTP/1.0\r\n" . ($host ? "Host: $host\r\n" : '') . "\r\n";
-        like scalar <$socket>, qr/ 403 /, "not for '$host'";
-    }
+    is status_for($port, $_), 403, "not for '$_'" for "evil.example:$port", 'evil.example', "127.0.0.1.evil.example:$port", "localhost:1$port", 'localhost', '';
+};
+
+# Below 1024 a port takes root.
+subtest 'a port that browsers leave out' => sub {
+    my $at_80 = Stockade::Child->spawn(command => [Stockade::binary(), qw(lab serve --port 80)], log => "$dir/log.80");
+    $at_80->wait_for_line(qr{(:80/lab)}, 20 * $Stockade::SLOW) or plan skip_all => 'port 80 is not to be had';
+    is status_for(80, $_), 200, "for $_" for 'localhost', 'LocalHost:80', '127.0.0.1', '[::1]';
+    is status_for(80, $_), 403, "not for $_" for 'evil.example', 'localhost:8080', 'localhost.evil.example';
+    is $at_80->stop, 0, 'it ends';
 };
 
 my @begun;

@@ -24,6 +24,7 @@
 
 enum {
     PORT = 8078,
+    PORT_OF_HTTP = 80,
     CONNECTIONS_MAX = 64,
     IDLE_S = 120,
     HOST_BYTES = 64,
@@ -119,11 +120,13 @@ static bool is_for_us(const char *host)
     /* Behind --lab-public the name is whatever others call this machine by. */
     if (is_public)
         return true;
-    /* The port counts as well: another server of this machine has pages, too. */
+    /* The port counts as well: another server of this machine has pages, too. Browsers
+     * leave that of http out. */
     for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(expected, sizeof(expected), "%s:%lld", names[i],
                        (long long)port);
-        if (strcasecmp(host, expected) == 0)
+        if (strcasecmp(host, expected) == 0 ||
+            (port == PORT_OF_HTTP && strcasecmp(host, names[i]) == 0))
             return true;
     }
     return false;
