@@ -411,5 +411,7 @@ sub sell_to {
 is sell_to(1, "DB=sqlite:$dir/a.db"), 'LOST', 'an order that was confirmed and is nowhere is lost';
 is sell_to(0), 'NOTHING SOLD', 'a sale without an order is not exact';
 like sell_to(1, "DB=sqlite:$dir/a.db"), qr/a\.db is not empty$/, 'nor is one of which orders of another are counted';
-like sell_to(0, 'BURST=x'), qr/ BURST takes a number/, 'a wrong setting is told by its own name';
+like sell_to(0, "$_->[0]=$_->[1]"), qr/ $_->[0] takes a number/, "$_->[0]=$_->[1]: a wrong setting is told by its own name"
+    for [qw(BURST x)], [qw(BURST 0)], [qw(ORDER_SERVICE 0)];
+like sell_to(0, "$_=0"), qr/ --\L$_\E "0": takes /, "$_=0 is not as by default" for qw(DEDUCT ORDERS);
 done_testing;
