@@ -152,6 +152,16 @@ subtest 'settings that make no sense' => sub {
     like loadtest('bench', '--help')->{out}, qr/^usage: .*THINK=0,2,10/s, 'it explains itself';
 };
 
+subtest 'a profile of nobody' => sub {
+    for (['WHO=lua-on-redis', qr/there is nobody called 'lua-on-redis'$/], ['WHO=with-viewers', qr/there is nobody called 'with-viewers'$/], ['LOAD=foo', qr/LOAD takes same or keys, not 'foo'$/]) {
+        my ($setting, $why) = @$_;
+        my $ran = loadtest('profile', $setting);
+        is $ran->{exit}, 2, "$setting: usage";
+        like $ran->{err}, $why, 'and why';
+    }
+    unlike loadtest('profile', '--help')->{out}, qr/lua-on-redis|with-viewers/, 'nor are they offered';
+};
+
 # Where perf or strace may not look, the text says so.
 subtest 'a profile' => sub {
     my $ran = loadtest('profile', qw(SECONDS=1 CONNECTIONS=8));
