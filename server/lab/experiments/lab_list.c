@@ -80,12 +80,6 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
     return true;
 }
 
-/* A file of somebody's own may be in any encoding; NULL: there is no such text. */
-static json_t *own_text(const char *text)
-{
-    return text ? draw_json_text(text, 0) : NULL;
-}
-
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     char scene[EXPERIMENT_SCENE_BYTES];
@@ -107,8 +101,9 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
                 "{s:o, s:o, s:o, s:o*, s:o*}", "faults",
                 draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
                 draw_json_faults(play->faults & STAGE_REMARKS), "scene",
-                own_text(scene), "schedule", own_text(play->schedule), "says",
-                own_text(play->says));
+                draw_json_text(scene, 0), "schedule",
+                play->schedule ? draw_json_text(play->schedule, 0) : NULL,
+                "says", play->says ? draw_json_text(play->says, 0) : NULL);
         }
         (void)json_object_set_new(all, experiment_play_word(i),
                                   one ? one : json_null());

@@ -138,7 +138,7 @@ bool load_start(unsigned who, const char *flags)
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
                    play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
-    return site_start(who, load.lock, text);
+    return site_start(who, load.lock, text) && site_ready(who);
 }
 
 static bool begin(void)
@@ -152,7 +152,7 @@ static bool begin(void)
     /* One after the other: the first makes the database, and the others must find
      * it whole. */
     for (unsigned i = 0; i < play->instances; i++)
-        if (!load_start(i, "") || !site_ready())
+        if (!load_start(i, ""))
             return false;
     /* A second product is there only if the story sells it: the audit counts it
      * as well. */

@@ -47,7 +47,7 @@ void load_tell(int who, const char *format, ...)
 /* The crowd of the table buys, and that is told. */
 bool load_crowd(void);
 
-/* Instance WHO with FLAGS, and those of the table. */
+/* Instance WHO with FLAGS, and those of the table; waits until it is there. */
 bool load_start(unsigned who, const char *flags);
 
 /* ---- its parts --------------------------------------------------------------- */

@@ -205,7 +205,7 @@ static bool segments(double *found)
             site_stop_all();
             (void)snprintf(flags, sizeof(flags), "--orders %s --think-ms %u",
                            orders[o], think_ms[t]);
-            if (!load_start(0, flags) || !site_ready())
+            if (!load_start(0, flags))
                 return false;
             for (int s = 0; s < SEGMENTS_N; s++)
                 if (!cell(o, t, s, id++))

@@ -230,15 +230,13 @@ static unsigned count_in(enum site_state state)
     return n;
 }
 
-bool site_ready(void)
+bool site_ready(unsigned who)
 {
+    const struct site_instance *instance = &site.instances[who];
     uint64_t until_ms = clock_ms() + READY_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
-    bool has_begun[SITE_INSTANCES_MAX];
 
-    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        has_begun[i] = site.instances[i].state == SITE_STARTS;
-    while (count_in(SITE_STARTS) > 0) {
+    while (instance->state == SITE_STARTS) {
         if (clock_ms() > until_ms)
             return site_fail("a server did not come up in %d s",
                              READY_MS / 1000);
@@ -248,13 +246,10 @@ bool site_ready(void)
         site_read();
     }
     /* An instance that has ended before it was ready may have left a last line. */
-    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (has_begun[i] && !*site.instances[i].address)
-            return site_fail("a server did not come up: %s",
-                             *site.instances[i].last
-                                 ? site.instances[i].last
-                                 : "it has ended without a word");
-    return true;
+    return *instance->address ||
+           site_fail("a server did not come up: %s",
+                     *instance->last ? instance->last
+                                     : "it has ended without a word");
 }
 
 bool site_is_whole(void)

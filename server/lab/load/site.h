@@ -66,9 +66,9 @@ bool site_open(bool (*is_interrupted)(void));
 void site_close(void);
 
 /* Instance WHO begins, with LOCK and FLAGS, which are taken apart at their blanks;
- * site_ready() waits until all that have begun are there. */
+ * site_ready() waits until it is there. */
 bool site_start(unsigned who, const char *lock, char *flags);
-bool site_ready(void);
+bool site_ready(unsigned who);
 
 /* False: one that began has ended, and not by its failpoint. */
 bool site_is_whole(void);
