@@ -84,6 +84,45 @@ UNIT_TEST(test_receive_and_stale)
     (void)close(pair[0]);
 }
 
+/* TLS with half a message of the server's: nothing gets on, though the socket is ready. */
+static ssize_t send_nothing(struct dlock_tls *tls, const char *bytes, size_t n)
+{
+    errno = EAGAIN;
+    return -1;
+}
+
+static ssize_t get_nothing(struct dlock_tls *tls, char *bytes, size_t size,
+                           bool peek)
+{
+    errno = EAGAIN;
+    return -1;
+}
+
+UNIT_TEST(test_ready_for_ever_has_a_deadline)
+{
+    static const struct dlock_tls_kind kind = {.send = send_nothing,
+                                               .receive = get_nothing};
+    const struct dlock_tls_kind *kept = dlock_tls_made;
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(write(pair[1], "half", 4), 4);
+    dlock_tls_made = &kind;
+    for (int sends = 0; sends < 2; sends++) {
+        struct dlock_link link = {pair[0], (struct dlock_tls *)pair};
+        uint64_t until_ms = dlock_clock_real_now() + 20;
+        char byte = 'x';
+
+        assert_int_equal(sends ? dlock_net_send(link, &byte, 1, until_ms)
+                               : dlock_net_receive(link, 0, &byte, 1, until_ms),
+                         -1);
+        assert_int_equal(errno, ETIMEDOUT);
+    }
+    dlock_tls_made = kept;
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
 /* Nothing comes: until UNTIL_MS, and no longer; how long that was. */
 static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
 {

@@ -29,9 +29,12 @@ enum {
 
 int dlock_net_await(int fd, short events, uint64_t until_ms)
 {
-    for (;;) {
+    uint64_t left;
+
+    /* The time counts also for what is ready, because TLS may have half a record there, or
+     * room for a command that it cannot make yet, and get on with neither. */
+    while ((left = dlock_clock_real_left(until_ms)) > 0) {
         struct pollfd poller = {.fd = fd, .events = events};
-        uint64_t left = dlock_clock_real_left(until_ms);
         /* The argument is an int: a long wait is cut, and the loop asks again. */
         int ready = poll(&poller, 1, left > 60000 ? 60000 : (int)left);
 
@@ -39,13 +42,9 @@ int dlock_net_await(int fd, short events, uint64_t until_ms)
             return 1;
         if (ready < 0 && errno != EINTR)
             return -1;
-        /* poll() was called even with no time left, so that what has arrived already is
-         * taken. */
-        if (left == 0) {
-            errno = ETIMEDOUT;
-            return 0;
-        }
     }
+    errno = ETIMEDOUT;
+    return 0;
 }
 
 /* Sleeping in recv() takes one system call, poll() and recv() take two. And the reader of a

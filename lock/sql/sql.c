@@ -152,9 +152,7 @@ static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
     int events = (wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
                  (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0);
 
-    return dlock_clock_real_left(until_ms) > 0 &&
-                   dlock_net_await(mysql_get_socket(mysql), (short)events,
-                                   until_ms) > 0
+    return dlock_net_await(mysql_get_socket(mysql), (short)events, until_ms) > 0
                ? wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE)
                : MYSQL_WAIT_TIMEOUT;
 }

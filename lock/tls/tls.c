@@ -240,11 +240,17 @@ static ssize_t result(struct dlock_tls *tls, int good, const size_t *n)
 
 static ssize_t send_tls(struct dlock_tls *tls, const char *bytes, size_t len)
 {
+    ssize_t sent;
     size_t n = 0;
 
     ERR_clear_error();
     errno = 0;
-    return result(tls, SSL_write_ex(ssl_of(tls), bytes, len, &n), &n);
+    sent = result(tls, SSL_write_ex(ssl_of(tls), bytes, len, &n), &n);
+    /* Half a message of the server's is its end, because nothing can be sent before the
+     * other half has come. */
+    if (sent < 0 && errno == EAGAIN && SSL_want_read(ssl_of(tls)))
+        errno = EPROTO;
+    return sent;
 }
 
 static ssize_t receive(struct dlock_tls *tls, char *bytes, size_t size,
