@@ -22,7 +22,11 @@
     " FROM (SELECT CONCAT('dlock:', "                                          \
     "SHA2(CONCAT(DATABASE(), x'00', {name}), 224)) AS n) AS names"
 
-#define ON_PRIMARY(what) "SELECT IF(@@read_only, 'no', " what ")" OF_THE_LOCK
+/* @@read_only is compared as a text, because since MariaDB 12.0 it is one: OFF, ON and
+ * more. As a number they would all be 0. */
+#define ON_PRIMARY(what)                                                       \
+    "SELECT IF(CAST(@@read_only AS CHAR) IN ('0', 'OFF'), " what               \
+    ", 'no')" OF_THE_LOCK
 
 /* A server that has become read-only would let holders in beside those of the primary: its
  * connection ends, because the next one is made where the address leads by then. */
