@@ -78,12 +78,12 @@
  * waiter in the cycle that has told its wait last gets DLOCK_DEADLOCK, with the cycle in
  * the text of the error; the others wait on.
  *
- * Only waits with deadlock_ms are known, and of them those that reach the server. It
- * takes deadlock_ms and about half a second, and two commands a second more. It never
- * tells of a deadlock that was none: the look is repeated until all in the cycle are
- * known to have been in the same wait before the first look and after it. A waiter that
- * is stopped meanwhile, or cannot reach the server, is not heard of, and then nothing is
- * said.
+ * Only waits with deadlock_ms are known, and of them those that reach the server; a
+ * hundred are followed, no more. It takes deadlock_ms and about half a second, and two
+ * commands a second more. It never tells of a deadlock that was none: the look is repeated
+ * until all in the cycle are known to have been in the same wait before the first look and
+ * after it. A waiter that is stopped meanwhile, or cannot reach the server, is not heard
+ * of, and then nothing is said.
  *
  * For redisson, fenced and fair, on one Redis; elsewhere deadlock_ms is DLOCK_MISUSE,
  * over a cluster too, because none of its nodes knows the locks of all, and by the first

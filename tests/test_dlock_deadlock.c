@@ -383,6 +383,14 @@ static const struct lock_story stories[] = {
      "c asks name=A -> ok '..:q, which is not known to wait'; "
      "b begins name=A wait=long deadlock=50; b ends -> deadlock; b gives own; "
      "a ends; c asks name=A -> ok '..:p, which is not known to wait'"},
+    /* Each of them waits for the next one. */
+    {"a long chain is not followed to its end", "fenced",
+     "EVAL \"for i = 1, 101 do redis.call('hset', 'L' .. i, 'o' .. i, 1) "
+     "redis.call('hset', '{o' .. i .. '}:dlock-waits', 'name', 'L' .. i + 1, "
+     "'number', 1, 'since', 1, 'heard', 0) end return 1\" 0 -> 1; "
+     "c asks name=L1 -> ok '..waits for L2, held by o2, which'; "
+     "c asks name=L1 -> ok '.., and so on'; "
+     "c asks name=L3 -> ok '..is held by nobody'"},
     {"two wait for each other, and one is told", "redisson fenced fair",
      "a takes name=A; b takes name=B; a begins name=B wait=long deadlock=50; "
      "until " WAITS "1; b takes other name=A wait=long deadlock=50 -> "

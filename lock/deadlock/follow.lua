@@ -43,14 +43,17 @@ local function wait_of(owner)
     end
 end
 
+local waits_max = 100
+
 -- From the waiters in CHAIN, the last of which waits for LOCK, to one that does not wait, or
 -- that is in the chain already: returns its place there, and the owner that it ended with.
+-- Neither: the lock is free, or the chain is as long as waits_max.
 local function follow(chain, lock)
     local place = {}
     for i, wait in ipairs(chain) do
         place[wait.owner] = i
     end
-    while #chain < 100 do
+    while #chain < waits_max do
         local owner = holder_of(lock)
         if not owner or place[owner] then
             return owner and place[owner], owner

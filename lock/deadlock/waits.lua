@@ -12,7 +12,8 @@ local from, owner = follow(chain, KEYS[1])
 local parts, lock = tell(chain, 1, KEYS[1])
 local name = #chain == 0 and cut(KEYS[1], 40) or ', which'
 if not owner then
-    return {0, 0, 0, join(parts, name .. ' is held by nobody')}
+    return {0, 0, 0, join(parts, #chain == waits_max and ', and so on' or
+                          name .. ' is held by nobody')}
 end
 if not from then
     return {0, 0, 0, join(parts, name .. ' is held by ' .. who(owner, lock) ..
