@@ -214,13 +214,21 @@ LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success)
     struct dlock_terms terms = {.lease_ms = 1000};
 
     assert_ok(
-        open_text("take\n  INCR $name -> 1 taken\n" RELEASE, false, &error));
+        open_text("take\n  SET $name $owner NX PX $lease GET -> nil next, "
+                  "else busy\n  INCR $name:n -> 1 taken\n" RELEASE,
+                  false, &error));
     pair = lock_pair_open(path);
-    (void)lock_rig_ask("INCR k");
+    (void)lock_rig_ask("INCR {k}:n");
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], &error),
         DLOCK_UNKNOWN);
-    assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
+    assert_non_null(strstr(error.text, ":3: it does not say what 2 means"));
+    /* SET has set, and GET tells by nil what was there before: so a command that is
+     * refused behind it leaves the take in doubt. */
+    lock_rig_tell("SET {k}:n text");
+    (void)lock_rig_ask("DEL k");
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 1000), DLOCK_UNKNOWN);
+    assert_true(lock_rig_is_held());
 }
 
 /* A script's writes stay though it failed behind them: the take is in doubt. */

@@ -203,6 +203,10 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
                         "a lock's text touches its own keys only: $name, or "
                         "$name:WORD");
         command->args[command->args_n++] = arg;
+        /* SET with GET answers with what was there before, and says by its nil nothing
+         * of its effect: as GETSET. */
+        if (strcmp(verb_word, "SET") == 0 && strcasecmp(arg, "GET") == 0)
+            command->verb = dlock_text_verb("GETSET");
         derived_n += strncmp(arg, "$name:", 6) == 0;
         numbers_n += strcmp(arg, "$lease") == 0 || strcmp(arg, "$holds") == 0;
         /* A command has room for so many (command.h), and asserts that there are no
