@@ -127,7 +127,7 @@ bool peek_ask(struct peek *peek, const char *wanted, const char *const words[])
            strcmp(reply, wanted) == 0;
 }
 
-/* Into TEXT. A byte of 0 would end it before its end, as too little room does. */
+/* Into TEXT, which is cut if it has too little room. */
 static bool tell_whole(const redisReply *reply, char text[], size_t size)
 {
     tell(reply, text, size);
