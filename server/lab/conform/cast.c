@@ -65,6 +65,8 @@ void deed_give(struct player *player, const struct deed_order *order,
         if (strcmp((--grant)->name, order->name) == 0) {
             report->status =
                 dlock_release(player->session, grant, &report->error);
+            if (cast_is_silent(report->status))
+                return; /* the grant stays: it may be given back again */
             memmove(grant, grant + 1,
                     (size_t)(end - grant - 1) * sizeof(*grant));
             player->grants_n--;

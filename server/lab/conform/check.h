@@ -161,7 +161,7 @@ struct player {
 /* Takes the lock; the grant goes on top of the player's. */
 deed_function deed_take;
 
-/* Gives back the newest grant of that name. */
+/* Gives back the newest grant of that name, which stays if there is no answer. */
 deed_function deed_give;
 
 /* Gives back what it never got: the stranger's, or the late one's mistake. */

@@ -153,10 +153,8 @@ static enum dlock_status give_hard(unsigned who, const char *name)
     uint64_t until_ms = patience();
     enum dlock_status status = cast_give(who, name);
 
-    /* The first release may have been done, and its answer lost: the second one is of
-     * nobody's grant by then. */
     while (cast_is_silent(status) && clock_ms() < until_ms)
-        status = cast_ask(who, deed_give_anyway, name, 0, 0).status;
+        status = cast_give(who, name);
     return status;
 }
 
