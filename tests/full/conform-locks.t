@@ -78,6 +78,13 @@ for my $case (
 my $given = Stockade::Redis->start;
 like Stockade::run([qw(lab locks --lock setnx --redis), $given->url])->{out}, qr/^1 of 1 locks measured; what was asked is as expected/m,
     'of what was not asked nothing is said';
+# Also of a lock that fails whatever it is asked; and the one whose take is always in doubt is measured.
+like Stockade::run([qw(lab locks --lock reentrant-broken --redis), $given->url])->{out}, qr/^1 of 1 locks measured; what was asked is/m, 'a doubt is no silence';
+$given->pause;
+my $hangs = Stockade::run([qw(lab locks --lock setnx-finally --redis), $given->url]);
+is $hangs->{exit}, 2, 'a server that hangs: nothing could be run';
+like $hangs->{err}, qr/\Alab: setnx-finally not run: .*timed out/i, 'and it is said why';
+$given->resume;
 
 # ---- Ctrl-C ----------------------------------------------------------------
 

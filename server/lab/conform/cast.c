@@ -87,6 +87,15 @@ void deed_give_anyway(struct player *player, const struct deed_order *order,
     report->status = dlock_release(player->session, &grant, &report->error);
 }
 
+void deed_look(struct player *player, const struct deed_order *order,
+               struct deed_report *report)
+{
+    struct dlock_holder holder;
+
+    report->status =
+        dlock_inspect(player->session, order->name, &holder, &report->error);
+}
+
 void deed_abandon(struct player *player, const struct deed_order *order,
                   struct deed_report *report)
 {

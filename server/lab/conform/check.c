@@ -158,7 +158,11 @@ static bool servers_answer(struct fail *error)
     }
     if (report.status == DLOCK_OK)
         (void)cast_give(0, name);
-    return report.status != DLOCK_UNREACHABLE ||
+    /* The take may be in doubt though the server answers: a text may not know what the
+     * reply means. */
+    if (report.status == DLOCK_UNKNOWN)
+        report = cast_ask(0, deed_look, cast_name(), 0, 0);
+    return !cast_is_silent(report.status) ||
            fail_with(error, "%s", report.error.text);
 }
 

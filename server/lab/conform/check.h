@@ -167,6 +167,9 @@ deed_function deed_give;
 /* Gives back what it never got: the stranger's, or the late one's mistake. */
 deed_function deed_give_anyway;
 
+/* Asks who holds it. */
+deed_function deed_look;
+
 /* The thread "dies": its session is closed, nothing is given back. */
 deed_function deed_abandon;
 
