@@ -60,6 +60,7 @@
  * listens before it has its data, and a client that comes in between (in the
  * tests one in twenty) hears nothing for two thirds of the timeout. The lock is
  * told lost then. A server of an ensemble does not do that.
+ * A process that was stopped for two thirds of the timeout has lost its locks.
  *
  * dlock-tls: TLS to Redis, by OpenSSL
  * -----------------------------------

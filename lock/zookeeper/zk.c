@@ -82,12 +82,17 @@ uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number)
     if (zk->number != number || zk->ended)
         return 0;
     /* A session that was never connected has no node yet that it could lose. */
-    if (zk->connected || zk->expires_ms == 0)
+    if (zk->expires_ms == 0)
         return UINT64_MAX;
-    if (now < zk->expires_ms)
-        return zk->expires_ms - now;
-    end(zk, DLOCK_LOSS_UNREACHABLE);
-    return 0;
+    if (now >= zk->expires_ms) {
+        end(zk, zk->connected ? DLOCK_LOSS_EXPIRED : DLOCK_LOSS_UNREACHABLE);
+        return 0;
+    }
+    /* The library tells the server each third of the timeout that it is there; but not in a
+     * process that is stopped, and so does not look again. */
+    if (zk->connected)
+        zk->expires_ms = now + 2 * (uint64_t)zk->session_ms / 3;
+    return zk->connected ? UINT64_MAX : zk->expires_ms - now;
 }
 
 /* On the library's thread. A watch that fires and a session that ends are worth a look
@@ -108,14 +113,18 @@ static void on_event(zhandle_t *library, int type, int state, const char *path,
     /* An event that is not of the session is a watch's: a node has gone, or changed, and
      * the waiter looks for itself. */
     if (handle->number == zk->number && type == ZOO_SESSION_EVENT) {
-        /* The server may grant another timeout than was asked for: the granted one
-         * counts. */
-        if (connected)
+        if (connected) {
+            /* The server may grant another timeout than was asked for: the granted one
+             * counts, also for the guard, which looks now. */
             zk->session_ms = (unsigned)zoo_recv_timeout(library);
-        /* The library hangs up when it has heard nothing for two thirds of the
-         * timeout: a third of it is left for sure. */
-        else if (zk->connected)
-            zk->expires_ms = dlock_clock_real_now() + zk->session_ms / 3;
+            zk->client->period_ms = zk->session_ms / DLOCK_ZK_LOOKS + 1;
+            zk->expires_ms = UINT64_MAX;
+            dlock_zk_nudge_workers(zk->client);
+        } else if (zk->connected)
+            /* The library hangs up when it has heard nothing for two thirds of the
+             * timeout: a third of it is left for sure. */
+            zk->expires_ms =
+                dlock_clock_real_until(zk->session_ms / 3, zk->expires_ms);
         zk->connected = connected;
         if (over && !zk->ended)
             end(zk, DLOCK_LOSS_EXPIRED);

@@ -24,6 +24,10 @@
 /* A root, a name of which each byte may take three, a tag, a number. */
 enum { DLOCK_ZK_PATH_BYTES_MAX = 3 * DLOCK_NAME_BYTES_MAX + 128 };
 
+/* The workers look so often in a session: before one without a connection is over (a third
+ * of the timeout, see zk.c). */
+enum { DLOCK_ZK_LOOKS = 6 };
+
 enum dlock_zk_node_state {
     DLOCK_ZK_NODE_WANTED, /* in a queue */
     DLOCK_ZK_NODE_HELD,
@@ -51,10 +55,10 @@ struct dlock_zk_node {
 /* client->own. The mutex guards what is below it, and in each session the same. */
 struct dlock_zk_client {
     const struct dlock *client;
-    char hosts[512];    /* "HOST:PORT,HOST:PORT" */
-    uint64_t period_ms; /* the workers look so often */
+    char hosts[512]; /* "HOST:PORT,HOST:PORT" */
     pthread_t workers[2];
     pthread_mutex_t mutex;
+    uint64_t period_ms;     /* the workers look so often */
     pthread_cond_t changed; /* there is news, or served has changed */
     unsigned workers_n;     /* that run */
     unsigned news;          /* a count: there is something to do */
@@ -76,7 +80,7 @@ struct dlock_zk {
     bool ended;
     bool woken; /* a look is due, and its waiter told */
     struct dlock_wake_call call;
-    uint64_t expires_ms; /* real time; while not connected; 0 = never was */
+    uint64_t expires_ms; /* real time; later by each look; 0: never connected */
     unsigned session_ms; /* the timeout, as the server sees it */
     LIST_HEAD(dlock_zk_nodes, dlock_zk_node) nodes;
 };
@@ -173,7 +177,7 @@ void dlock_zk_drop(struct dlock_zk *zk, bool only_ended);
 
 /* With the mutex: whether session NUMBER is the one there is, and has not ended; how long
  * it is there for sure, UINT64_MAX = it has a connection, 0 = it has ended. This call ends
- * one that has been without a connection for too long. */
+ * one that has been without a connection, or without such a call, for too long. */
 bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number);
 uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number);
 

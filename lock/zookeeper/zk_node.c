@@ -21,10 +21,6 @@
 
 enum { TRIES_MAX = 3 }; /* to delete a node */
 
-/* The guard looks so often: before a session without a connection is over, so
- * that it can be there on time (a third of the timeout, see zk.c). */
-enum { LOOKS_PER_SESSION = 6 };
-
 /* Before the keeper tries again what did not work. */
 enum { RETRY_MS = 200 };
 
@@ -437,6 +433,8 @@ static void *keeper(void *arg)
             /* SERVED keeps the session from being closed, and with it this place in the
              * list, while the mutex is not held. */
             client->served = zk;
+            /* This is a look as well, because the guard may be in a slow hook. */
+            (void)dlock_zk_left_ms(zk, zk->number);
             (void)pthread_mutex_unlock(&client->mutex);
             /* The drop comes before the deletes: those of an ended session are answered by
              * DLOCK_LOST, and need no server. */
@@ -464,7 +462,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client)
     (void)pthread_mutex_init(&own->mutex, NULL);
     (void)pthread_cond_init(&own->changed, NULL);
     own->client = client;
-    own->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
+    own->period_ms = client->watchdog_lease_ms / DLOCK_ZK_LOOKS + 1;
     client->own = own;
     if (read_url(client->url, own))
         return DLOCK_OK;

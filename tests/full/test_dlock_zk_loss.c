@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "tests/support/lock_process.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/zookeeper_server.h"
@@ -129,6 +130,27 @@ static void test_hook_wants_a_mutex(void **state)
     assert_true(closed);
 }
 
+/* It has been stopped until its session was over, and hears nothing of that. */
+static void test_who_was_stopped_has_nothing_left(void **state)
+{
+    struct lock_process holder;
+    struct lock_single next;
+    uint64_t left_ms;
+
+    lock_process_start(&holder, *state);
+    assert_ok(lock_process_take(&holder, "k", SOON_MS));
+    assert_true(lock_process_left(&holder) == UINT64_MAX);
+    server_proc_pause(&holder.proc);
+    next = lock_single_open(*state);
+    assert_ok(lock_single_take(&next, SOON_MS));
+    server_proc_pause(&the_zookeeper->proc);
+    server_proc_resume(&holder.proc);
+    left_ms = lock_process_left(&holder);
+    server_proc_resume(&the_zookeeper->proc);
+    lock_process_kill(&holder);
+    assert_int_equal(left_ms, 0);
+}
+
 #define BOTH "zk zk-fair"
 
 static const struct lock_story stories[] = {
@@ -193,6 +215,8 @@ static const struct lock_story stories[] = {
 LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
+    LOCK_STORY_TEST(test_who_was_stopped_has_nothing_left, "zk"),
+    LOCK_STORY_TEST(test_who_was_stopped_has_nothing_left, "zk-fair"),
     LOCK_STORY_TEST(test_next_session_is_not_lost, "zk"),
     LOCK_STORY_TEST(test_next_session_is_not_lost, "zk-fair"),
     LOCK_STORY_TEST(test_hook_wants_a_mutex, "zk"),

@@ -10,6 +10,7 @@ static const char what[] = "lock_process";
 
 /* What it is told; an empty name: give back. */
 struct order {
+    bool asks; /* nothing but what is left */
     unsigned wait_ms;
     char name[64];
 };
@@ -20,12 +21,15 @@ static _Noreturn void serve(int line, const char *strategy)
     struct order order;
 
     while (read(line, &order, sizeof(order)) == sizeof(order)) {
-        struct lock_process_report report = {
-            .status =
-                order.name[0] != '\0'
-                    ? lock_single_take_name(&single, order.name, order.wait_ms)
-                    : lock_single_give(&single)};
+        struct lock_process_report report = {.status = DLOCK_OK};
 
+        if (order.asks)
+            report.left_ms = dlock_remaining_ms(single.session, &single.grant);
+        else if (order.name[0] != '\0')
+            report.status =
+                lock_single_take_name(&single, order.name, order.wait_ms);
+        else
+            report.status = lock_single_give(&single);
         (void)snprintf(report.text, sizeof(report.text), "%s",
                        single.error.text);
         if (write(line, &report, sizeof(report)) != sizeof(report))
@@ -90,6 +94,12 @@ enum dlock_status lock_process_give(struct lock_process *process)
 {
     tell(process, &(struct order){.wait_ms = 0});
     return lock_process_report(process).status;
+}
+
+uint64_t lock_process_left(struct lock_process *process)
+{
+    tell(process, &(struct order){.asks = true});
+    return lock_process_report(process).left_ms;
 }
 
 void lock_process_kill(struct lock_process *process)

@@ -14,6 +14,7 @@ struct lock_process {
 
 struct lock_process_report {
     enum dlock_status status;
+    uint64_t left_ms;
     char text[200]; /* of the error */
 };
 
@@ -30,6 +31,9 @@ struct lock_process_report lock_process_report(struct lock_process *process);
 enum dlock_status lock_process_take(struct lock_process *process,
                                     const char *name, unsigned wait_ms);
 enum dlock_status lock_process_give(struct lock_process *process);
+
+/* dlock_remaining_ms() of what it has taken last. */
+uint64_t lock_process_left(struct lock_process *process);
 
 /* SIGKILL; nothing, if it has ended. */
 void lock_process_kill(struct lock_process *process);
