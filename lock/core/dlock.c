@@ -159,8 +159,10 @@ static enum dlock_status open_client(struct dlock *client,
         if (client->strategy->close != NULL)
             client->strategy->close(client);
     }
-    if (status != DLOCK_OK)
+    if (status != DLOCK_OK) {
+        free(client->own);
         close_watchdog(client);
+    }
     return status;
 }
 
@@ -299,6 +301,7 @@ void dlock_close(struct dlock *client)
         close_watchdog(client);
         if (client->strategy->close != NULL)
             client->strategy->close(client);
+        free(client->own);
     }
     free(client);
     (void)pthread_setcancelstate(before, NULL);

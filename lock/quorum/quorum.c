@@ -106,17 +106,15 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority)
 
     if (nodes == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    client->own = nodes;
     status = parse_urls(client, nodes);
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
     /* dlock_wakeup_open() below subscribes at client->wire's address. */
     client->wire.address = nodes->configs[0].address;
     if (status == DLOCK_OK)
         status = dlock_wakeup_open(client);
-    if (status != DLOCK_OK) {
-        free(nodes);
+    if (status != DLOCK_OK)
         return status;
-    }
-    client->own = nodes;
     for (size_t i = 0; i < nodes->n; i++)
         nodes->renewers[i].answers = nodes->renewals[i];
     status = open_wires(nodes, nodes->renewers, "watchdog");
@@ -133,7 +131,6 @@ void dlock_quorum_close(struct dlock *client)
     dlock_wakeup_close(client);
     for (size_t i = 0; i < nodes->n; i++)
         dlock_wire_close(nodes->renewers[i].wire);
-    free(nodes);
 }
 
 enum dlock_status dlock_quorum_session_open(struct dlock_session *session)

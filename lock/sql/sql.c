@@ -72,15 +72,15 @@ static bool parse_tcp(char *place, struct dlock_sql_address *address)
            put(slash + 1, address->database, sizeof(address->database));
 }
 
-enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
+enum dlock_status dlock_sql_client_open(struct dlock *client)
 {
     struct dlock_sql_address *address = calloc(1, sizeof(*address));
-    char *copy = strdup(url == NULL ? "" : url);
+    char *copy = strdup(client->url == NULL ? "" : client->url);
     bool good = false;
 
+    client->own = address;
     if (address == NULL || copy == NULL) {
         free(copy);
-        free(address);
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     }
     /* A socket's url may leave out user and database; that of a host has to name both. */
@@ -91,25 +91,12 @@ enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
     else if (strncmp(copy, "mysql://", 8) == 0)
         good = parse_tcp(copy + 8, address);
     free(copy);
-    if (good) {
-        client->own = address;
+    if (good)
         return DLOCK_OK;
-    }
-    free(address);
     /* Not the url itself: there may be a password in it. */
     return dlock_error_set(DLOCK_MISUSE,
                            "the url: use mysql:unix:PATH?db=NAME&user=NAME or "
                            "mysql://USER:PASSWORD@HOST[:PORT]/DB");
-}
-
-enum dlock_status dlock_sql_client_open(struct dlock *client)
-{
-    return dlock_sql_read_url(client, client->url);
-}
-
-void dlock_sql_client_close(struct dlock *client)
-{
-    free(client->own);
 }
 
 /* Sessions ------------------------------------------------------------------ */

@@ -43,20 +43,14 @@ struct dlock_sql_reply {
     char columns[DLOCK_SQL_COLUMNS_MAX][160]; /* NULL is "" */
 };
 
-/* Takes URL, the part of the client's that is of the database (dlock_more.h), apart:
- * client->own; or DLOCK_MISUSE. */
-enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
-
-/* A strategy's slots, of which all of the url is the database's. With the connection, its
- * locks are free as soon as the server notices. */
+/* A strategy's slots, for a client->url of the database alone (dlock_more.h). With the
+ * connection, its locks are free as soon as the server notices. */
 enum dlock_status dlock_sql_client_open(struct dlock *client);
-void dlock_sql_client_close(struct dlock *client);
 enum dlock_status dlock_sql_session_open(struct dlock_session *session);
 void dlock_sql_session_close(struct dlock_session *session);
 
 #define DLOCK_SQL_FUNCTIONS                                                    \
-    .open = dlock_sql_client_open, .close = dlock_sql_client_close,            \
-    .session_open = dlock_sql_session_open,                                    \
+    .open = dlock_sql_client_open, .session_open = dlock_sql_session_open,     \
     .session_close = dlock_sql_session_close
 
 /* Ends the connection, and with it the locks that are its own. */

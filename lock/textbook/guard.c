@@ -82,7 +82,6 @@ void dlock_guard_close(struct dlock *client)
     (void)pthread_mutex_destroy(&guard->mutex);
     dlock_wire_close(guard->wire);
     free(guard->names);
-    free(guard);
 }
 
 /* The thread ---------------------------------------------------------------- */

@@ -59,11 +59,6 @@ static enum dlock_status open_base(struct dlock *client)
     return DLOCK_OK;
 }
 
-static void close_base(struct dlock *client)
-{
-    free(client->own);
-}
-
 /* BASE/NAME, each byte of the name as %XX that a file name may not have as it is; nor
  * '.', because "." and ".." are taken. Two names never share a path. */
 static void make_path(const struct base *base, const char *name,
@@ -163,7 +158,6 @@ const struct dlock_strategy dlock_strategy_mkdir = {
              .claim = "One at a time on this host, if nobody crashes.",
              .capabilities = 0},
     .open = open_base,
-    .close = close_base,
     .acquire = acquire,
     .release = release,
     .inspect = inspect,

@@ -45,7 +45,8 @@ static enum dlock_status parse(const char *url, struct dlock_address *address)
 /* parse() has seen the comma. */
 static enum dlock_status open_client(struct dlock *client)
 {
-    return dlock_sql_read_url(client, strstr(client->url, ",mysql:") + 1);
+    client->url = strstr(client->url, ",mysql:") + 1;
+    return dlock_sql_client_open(client);
 }
 
 /* The table is of its own, because that of one Redis would read the whole url. */
@@ -187,7 +188,6 @@ const struct dlock_strategy dlock_strategy_recorded = {
                              DLOCK_CAP_LEASE | DLOCK_CAP_OWNER},
     .wires = &wires,
     .open = open_client,
-    .close = dlock_sql_client_close,
     .session_open = dlock_sql_session_open,
     .session_close = dlock_sql_session_close,
     .acquire = acquire,

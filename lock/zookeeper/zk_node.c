@@ -484,8 +484,6 @@ void dlock_zk_client_close(struct dlock *client)
         (void)pthread_join(own->workers[--own->workers_n], NULL);
     (void)pthread_cond_destroy(&own->changed);
     (void)pthread_mutex_destroy(&own->mutex);
-    free(own);
-    client->own = NULL;
 }
 
 /* Without its workers, a session would not hear of its end. */
