@@ -107,8 +107,8 @@ static void start_servers(void)
     }
     if (testbed.given)
         add_url(testbed.given);
-    /* Nodes tell their age in whole seconds, one of which is not believed. */
-    /* The wait is longer than the longest lease: only then may a node vote. */
+    /* The wait is longer than the longest lease, because only then may a node vote; and
+     * nodes tell their age in whole seconds, one of which is not believed. */
     if (testbed.expected->aged)
         clock_sleep_ms(testbed.long_ms + testbed.long_ms / 10 + 2000);
 }

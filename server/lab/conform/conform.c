@@ -169,8 +169,6 @@ static struct suite_lock *find_next(size_t *index)
         for (size_t i = 0; i < suite.locks_n; i++) {
             struct suite_lock *each = &suite.locks[i];
 
-            /* The first one that may begin is taken, but one of nodes that must grow
-             * old goes before it. */
             if (may_begin(each, j) &&
                 (!lock || (each->expected->aged && !lock->expected->aged))) {
                 lock = each;
@@ -207,8 +205,6 @@ static void end(struct suite_lock *lock, size_t index)
         return;
     result->pid = CONFORM_ENDED;
     result->ms = (unsigned)(clock_ms() - result->began_ms);
-    /* A check that ended by itself has written its verdict before: any other end
-     * is none. */
     if (status != 0)
         result->verdict = CONFORM_BROKEN;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))

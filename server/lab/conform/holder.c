@@ -70,9 +70,8 @@ static _Noreturn void contend(unsigned n, const char *what)
     entered = atomic_load(&testbed.race->entered);
     overlaps = atomic_load(&testbed.race->overlaps);
     lost = entered - atomic_load(&testbed.race->counter);
-    /* Leases are long here: company is the lock's fault, however seldom it comes. */
-    /* Overlaps come before refusals: what was seen is said of the lock, even if one
-     * never got in. */
+    /* Overlaps come before refusals, because leases are long here: company is the lock's
+     * fault, however seldom it comes. */
     must(overlaps == 0 && lost == 0,
          "%u %s, %u entries: %u found company, %u updates lost", n, what,
          entered, overlaps, lost);
@@ -366,9 +365,8 @@ void conform_check_c(void)
     unsigned thread_ms = 0, process_ms;
     const char *name;
 
-    /* Only who worked in the process is gone. A thread that renews all the same may be late:
-     * not each time. */
-    /* The renewal of a dead worker must end with its grant, and not with the process. */
+    /* The renewal of a dead worker must end with its grant, and not with the process. A
+     * thread that renews all the same may be late: not each time. */
     cast_open(3, testbed.lease_ms);
     for (unsigned tries = 0; tries < UNDEAD_TRIES; tries++) {
         name = cast_begin(0);

@@ -105,8 +105,6 @@ static void deliver(const struct testbed_command *command, const char *step)
         words[i] = word;
         word += strlen(word) + 1;
     }
-    /* A watchdog's command that was under way makes the comparison void: it is done
-     * again. */
     do {
         ended = steps(DLOCK_AFTER);
         begun = steps(DLOCK_BEFORE);

@@ -96,7 +96,6 @@ static void tend(const char *action, const char *at)
     int len = snprintf(line, sizeof(line), "%s %s %s", suite.servers.zk_node,
                        action, at);
 
-    /* A server that it starts must not keep what tells our folder of our end. */
     /* The folder's remover waits for the ends of a socket: a server that outlives us
      * would hold one for ever. */
     (void)close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
