@@ -18,7 +18,7 @@
  * Host will do: customers come by whatever name points to us, and proxies pass
  * it on. A request that a proxy on this machine forwards is not an
  * administrator's either, if the proxy says that it does (X-Forwarded-For or
- * Forwarded).
+ * Forwarded). Its Host counts all the same: a page may write these fields, too.
  */
 #include "server/http/request.h"
 
@@ -156,7 +156,7 @@ bool access_is_misdirected(const struct request *request)
     const struct config *config = request->app->config;
     char host[HOST_BYTES];
 
-    return !access_has_token() && is_from_here(request) &&
+    return !access_has_token() && address_is_loopback(&request->peer) &&
            read_host(request, host) &&
            !access_is_our_host(host, config->listen,
                                request->loop->group->address);

@@ -191,8 +191,8 @@ void route_dispatch(struct request *request, const char *method)
      * rebinding must not even read. */
     if (access_is_misdirected(request)) {
         reply_problem(request, PROBLEM_MISDIRECTED,
-                      "this is %s; other names are for servers with an admin "
-                      "token",
+                      "this is %s; other names, a proxy's too, are for servers "
+                      "with an admin token",
                       request->loop->group->address);
         return;
     }
