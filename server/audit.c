@@ -64,7 +64,9 @@ static bool acked_read(const char *path, struct ledger *ledger)
     size_t size = 0;
     ssize_t n = file ? getdelim(&ledger->text, &size, '\0', file) : -1;
     bool is_torn = n > 0 && ledger->text[n - 1] == '\0';
-    bool is_read = file && !ferror(file) && !is_torn;
+    /* getdelim() gives -1 for an empty file as well, and for one that has no room in
+     * memory, which is no end. */
+    bool is_read = file && !ferror(file) && !is_torn && (n >= 0 || feof(file));
     char *rest = n > 0 ? ledger->text : NULL, *line; /* else it is not set */
 
     /* An id and the blank behind it take two bytes at least. */

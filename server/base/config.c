@@ -312,8 +312,8 @@ static int file_read(struct reading *reading)
     size_t size = 0;
     ssize_t n = file ? getdelim(&reading->file_text, &size, '\0', file) : -1;
     /* getdelim() gives -1 for an empty file as well, which has no settings and
-     * no fault. */
-    bool is_read = file && (n >= 0 || feof(file));
+     * no fault; and after an error what came before it. */
+    bool is_read = file && !ferror(file) && (n >= 0 || feof(file));
     char why[128], *rest = n > 0 ? reading->file_text : NULL, *text;
     unsigned line = 0;
     int status = 0;

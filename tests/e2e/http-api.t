@@ -454,4 +454,7 @@ my $empty = Stockade::run([@{ $audit[0] }, '--acked', '/dev/null'], env => { MAL
 like $empty->{out}, qr/^0 acknowledged orders looked up\nbalanced$/m, 'none is lost of an empty list, and it says that it was empty';
 is Stockade::run(@audit)->{exit}, 2, 'an audit that cannot be written cannot tell';
 is Stockade::run([@{ $audit[0] }, '--acked', '/none'])->{exit}, 2, 'nor one without the list that it is to look at';
+my $big = Stockade::write_file($server->dir . '/big', "none\n" x 15_000_000);
+my @small = $ENV{SAN} ? () : ('sh', '-c', 'ulimit -v 60000; exec "$@"', 'sh');
+is Stockade::run([@{ $audit[0] }, '--acked', $big], wrap => \@small)->{exit}, @small ? 2 : 1, 'nor one whose list does not fit into memory';
 done_testing;

@@ -19,7 +19,8 @@ static const struct experiment *read_own(const char *path)
     char *content = NULL;
     size_t size = 0;
     /* A NUL ends the reading: a file with one is read up to it, as a text. */
-    bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
+    bool is_read =
+        file && getdelim(&content, &size, '\0', file) >= 0 && !ferror(file);
 
     if (!is_read)
         (void)fail_aloud("cannot read %s: %s", path,
