@@ -42,8 +42,7 @@ static void order_answer(struct request *request)
         return;
     }
     if (request->call.end != FETCH_LOST) {
-        order_not_now(order, ORDER_STORE_UNAVAILABLE,
-                      "no inventory service is ready");
+        order_not_now(order, request->call.refusal, request->call.why);
     } else {
         /* The status makes reply_outcome() say that it is open: a program must
          * not take the 503 for "nothing was ordered". */
@@ -92,10 +91,10 @@ static void other_answer(struct request *request)
     if (request->call.end == FETCH_ANSWERED)
         pass_on(request);
     else
-        reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s",
-                      request->call.end == FETCH_NOT_SENT
-                          ? "no inventory service is ready; nothing was done"
-                          : "no inventory service has answered: ask again");
+        reply_problem(request, (enum problem)request->call.refusal, "%s%s",
+                      request->call.why,
+                      request->call.end == FETCH_NOT_SENT ? "; nothing was done"
+                                                          : ": ask again");
 }
 
 /* A cancel and a payment as well: repeated, they do nothing more. */

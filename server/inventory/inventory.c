@@ -10,7 +10,8 @@
  *
  * A call waits while no inventory service has room for it. If none is ready it is
  * refused at once; but one that may have been done already waits for somebody who
- * can tell, as long as its time lasts.
+ * can tell, as long as its time lasts. A first try has its whole time, or is not begun:
+ * under load a service would be taken for one that is away.
  *
  * A try that was never sent costs nobody anything, and the next one begins at once.
  * One that was sent and not answered, or answered "not now", is followed by one more
@@ -160,7 +161,7 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
     char type[64];
 
     if (call->end != FETCH_ANSWERED)
-        return ORDER_STORE_UNAVAILABLE;
+        return call->refusal;
     if (reply->status == 201)
         return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;
     for (unsigned i = 0; i < ORDER_OUTCOME_N; i++) {
@@ -213,6 +214,13 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
 static void end_without_answer(struct inventory *inv,
                                struct inventory_call *call)
 {
+    /* A service that is ready had no room for it, which is no outage. */
+    bool was_full = !call->is_lost && choose(inv, NULL, true);
+
+    call->refusal = was_full ? ORDER_OVERLOADED : ORDER_STORE_UNAVAILABLE;
+    call->why = was_full        ? "the inventory services have too much to do"
+                : call->is_lost ? "no inventory service has answered"
+                                : "no inventory service is ready";
     if (call->is_lost)
         end_call(inv, call, FETCH_LOST);
     else
@@ -236,6 +244,7 @@ static bool ask(struct inventory *inv, struct service *service,
         return false;
     try->owner = call;
     try->peer = service;
+    try->number = limit_ms;
     return true;
 }
 
@@ -316,7 +325,7 @@ static void serve(struct inventory *inv, uint64_t now_us)
         inv->swept_us = now_us;
     for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
         next = TAILQ_NEXT(call, place);
-        in_time = now_us < call->due_us;
+        in_time = now_us < call->due_us - (call->failed ? 0 : inv->try_us);
         others = choose(inv, call->failed, true);
         but = call->is_lost && !others ? NULL : call->failed;
         service = in_time ? choose(inv, but, false) : NULL;
@@ -371,6 +380,10 @@ static void hear(struct inventory *inv, struct fetch *try)
     struct service *service = try->peer;
     bool answered = try->end == FETCH_ANSWERED;
     uint64_t now_us = clock_us();
+    /* The rest of a call's time was too short, which says nothing of the service.
+     * libcurl may end a try a moment early. */
+    bool was_cut = try->number < inv->try_us / 1000 &&
+                   now_us + TICK_US >= try->begun_us + try->number * 1000;
     char why[FETCH_WHY_BYTES];
 
     /* A request for a customer says by its failure alone that the service is
@@ -378,7 +391,7 @@ static void hear(struct inventory *inv, struct fetch *try)
     if (try->owner) {
         service->flying--;
         /* The first of many that were under way tells. */
-        if (!answered && atomic_load(&service->is_ready))
+        if (!answered && !was_cut && atomic_load(&service->is_ready))
             on_failure(inv, service, now_us, try->why);
         try_heard(inv, try, now_us);
         return;

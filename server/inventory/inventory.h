@@ -23,6 +23,7 @@
 #include <sys/queue.h>
 
 #include "server/base/fetch.h"
+#include "server/base/order_outcome.h"
 
 struct app;
 struct config;
@@ -42,6 +43,8 @@ struct inventory_call {
      * answered. The reply's text is for done() to take. */
     enum fetch_end end;
     struct fetch_reply reply;
+    enum order_outcome refusal; /* unless it was answered; and the reason */
+    const char *why;
 
     /* The inventory's. */
     TAILQ_ENTRY(inventory_call) place;

@@ -40,6 +40,28 @@ sub stand_still {
     return;
 }
 
+# One that is ready and answers each order SECONDS later, as many as come: its URL.
+sub slow_inventory {
+    my ($seconds) = @_;
+    my $socket = IO::Socket::INET->new(Listen => 512, LocalAddr => '127.0.0.1') or die "no port: $!";
+    Stockade::Child->copy(sub {
+        my ($select, @due) = IO::Select->new($socket);
+        $SIG{PIPE} = 'IGNORE';
+        while (1) {
+            for my $from ($select->can_read(0.01)) {
+                $select->add($socket->accept), next if $from == $socket;
+                sysread $from, my $text, 65536 or $select->remove($from);
+                push @due, [time + $seconds, $from] if $text =~ /^POST/;
+                syswrite $from, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if $text =~ /^GET/;
+            }
+            syswrite +(shift @due)->[1],
+                "HTTP/1.1 201 Created\r\nLocation: /api/orders/1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+                while @due && $due[0][0] < time;
+        }
+    });
+    return 'http://127.0.0.1:' . $socket->sockport;
+}
+
 # How many of the inventory services it asks.
 sub ready_are {
     my ($service, $n) = @_;
@@ -241,6 +263,30 @@ cmp_ok $asked->(), '<', 280, 'but not all: the looks whether it is ready, and no
 kill 'CONT', $one->pid;
 is scalar(grep { HttpRaw::status_of($_) == 201 } @crowd), 300, 'all are sold at last';
 is $service->stop, 0, 'ends';
+
+# One that has too much to do is not away: some wait for a place, for longer than a try takes.
+{
+    my $try_ms = 2.5 * $TRY_MS;
+    $service = order_service([slow_inventory(0.0007 * $try_ms)], '--lock-wait-ms', $try_ms - 1000);
+    ready_are($service, 1);
+    my @crowd = map { HttpRaw::connect_to($service->port) } 1 .. 600;
+    HttpRaw::put($crowd[$_], HttpRaw::order_bytes(3000 + $_)) for 0 .. 599;
+    my @told = map { HttpRaw::read_replies($_, 1)->{replies}[0] } @crowd;
+    my %seen;
+    $seen{ $_->{status} == 201 ? 201 : $_->{body} =~ /"type":"[^"]*:overloaded".*too much to do; nothing was ordered"/ ? 'busy' : $_->{body} }++ for @told;
+    ok delete $seen{$_}, "too many: some hear $_" for 201, 'busy';
+    is_deeply \%seen, {}, 'and nothing else' or diag $service->log;
+    is $service->get('/readyz')->{status}, 200, 'it is ready';
+    unlike $service->log, qr/state=away|msg=health/, 'and was all the time';
+    is $service->stop, 0, 'ends';
+
+    # A second try has what the first has left of the time: what comes of so little says nothing.
+    $service = order_service([map { slow_inventory(0.003 * $TRY_MS) } 1, 2]);
+    ready_are($service, 2);
+    like $service->order(9)->{raw}, qr/"may_have_ordered":true/, 'neither answers in time';
+    is scalar(() = $service->log =~ / state=away /g), 1, 'the first is away' or diag $service->log;
+    is $service->stop, 0, 'ends';
+}
 
 # ---- no inventory service can sell ----------------------------------------------
 
