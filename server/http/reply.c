@@ -173,7 +173,10 @@ void reply_status(struct request *request, enum store_status status,
     if ((problem_row(problem)->status >= 500 || status == STORE_RANGE) &&
         *error->text)
         detail = error->text;
-    reply_problem(request, problem, "%s", detail);
+    reply_problem(request, problem, "%s%s", detail,
+                  status == STORE_UNKNOWN
+                      ? "; it may have been done: look before you repeat it"
+                      : "");
 }
 
 void reply_order(struct request *request, unsigned status,

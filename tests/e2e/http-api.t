@@ -457,4 +457,11 @@ is Stockade::run([@{ $audit[0] }, '--acked', '/none'])->{exit}, 2, 'nor one with
 my $big = Stockade::write_file($server->dir . '/big', "none\n" x 15_000_000);
 my @small = $ENV{SAN} ? () : ('sh', '-c', 'ulimit -v 60000; exec "$@"', 'sh');
 is Stockade::run([@{ $audit[0] }, '--acked', $big], wrap => \@small)->{exit}, @small ? 2 : 1, 'nor one whose list does not fit into memory';
+
+# ---- what nobody knows ----------------------------------------------------------------
+$server->restart(args => ['--lab-failpoint', 'commit:after=drop'], unready => 1);
+my $unknown = $server->post('/api/products/1/restock', { quantity => 1 });
+is $unknown->{status}, 503, 'the answer to a commit is lost' or diag $unknown->{raw};
+like $unknown->{body}{detail}, qr/; it may have been done: look before you repeat it$/, 'which is said';
+$server->stop;
 done_testing;
