@@ -75,7 +75,7 @@ export function newKey() {
 
 export const slug = (reply) => String(reply.body?.type ?? '').replace('urn:stockade:problem:', '');
 
-// These refuse for now, and nothing was ordered for certain.
+// These refuse for now, and nothing was ordered for certain, if they do not say otherwise.
 const NOT_NOW = new Set(['too-many-in-flight', 'overloaded', 'lock-timeout', 'lock-unreachable', 'shutting-down']);
 
 // A yes or a no, and not a "not now" or a broken reply.
@@ -90,7 +90,7 @@ export async function placeOrder(order, key, tell) {
   for (let tries = 1; ; tries += 1) {
     const reply = await call('POST', '/api/orders', { body: order, key });
     if (isAnswer(reply)) return { reply, known: known || reply.status === 201 };
-    if (!NOT_NOW.has(slug(reply))) known = false;
+    if (reply.body?.may_have_ordered || !NOT_NOW.has(slug(reply))) known = false;
     const waitS = reply.retryS || tries;
     if (tries === TRIES_MAX || waitS > WAIT_S_MAX) return { reply, known };
     const told = known; // as it is now

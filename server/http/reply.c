@@ -33,10 +33,13 @@ static const char problem_json[] = "application/problem+json";
 
 #define PROBLEM_DETAIL_BYTES 256
 
-/* Sent when there is no memory for anything better. */
+/* Sent when there is no memory for anything better, be it a yes: an order may be
+ * placed by then. */
 static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
-    "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}\n";
+    "\"title\":\"Too much to do\",\"status\":503,"
+    "\"detail\":\"no memory for the reply: what was asked may have been done\","
+    "\"retry_after_seconds\":1,\"" ORDER_OPEN_MEMBER "\":true}\n";
 
 /* Those that no order has; all others are as an order's outcome: what could not be looked
  * up is a 503, never a no. */

@@ -11,9 +11,9 @@ const ASKED = '**/api/orders?key=*';
 const NEWS = '**/api/products?*';
 
 // A reply that the shop might give.
-const problem = (name, status, retryS) => ({ status, contentType: 'application/problem+json',
+const problem = (name, status, retryS, more) => ({ status, contentType: 'application/problem+json',
   headers: { 'Retry-After': String(retryS) },
-  body: JSON.stringify({ type: `urn:stockade:problem:${name}`, title: 'A title', status }) });
+  body: JSON.stringify({ type: `urn:stockade:problem:${name}`, title: 'A title', status, ...more }) });
 
 // A promise, and the function that fulfils it.
 function gate() {
@@ -186,11 +186,14 @@ test('a shop that is away for long: a plain no where it is one', async (page) =>
   const door = card(page, 'Door');
   await door.button.click();
   await says(door.answer, /^Not ordered: the shop is being restarted\. Please try again in a minute\.$/);
-  await page.unroute(ORDERS);
-  await page.route(ORDERS, (route) => route.fulfill(problem('store-unavailable', 503, 60)));
-  await door.item.locator('.buy button:not([aria-disabled])').waitFor();
-  await door.button.click(); // with a trouble of the store it may have been ordered
-  await says(door.answer, /^The shop has trouble just now\. We do not know yet/);
+  // With a trouble of the store it may have been ordered, and where the reply says so.
+  for (const reply of [problem('store-unavailable', 503, 60), problem('overloaded', 503, 60, { may_have_ordered: true })]) {
+    await page.unroute(ORDERS);
+    await page.route(ORDERS, (route) => route.fulfill(reply));
+    await door.item.locator('.buy button:not([aria-disabled])').waitFor();
+    await door.button.click();
+    await says(door.answer, /^The shop has trouble just now\. We do not know yet/);
+  }
 }, { allow: /status of (?:503|404)/ });
 
 test('each refusal in plain words', async (page) => {

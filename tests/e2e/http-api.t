@@ -464,4 +464,20 @@ my $unknown = $server->post('/api/products/1/restock', { quantity => 1 });
 is $unknown->{status}, 503, 'the answer to a commit is lost' or diag $unknown->{raw};
 like $unknown->{body}{detail}, qr/; it may have been done: look before you repeat it$/, 'which is said';
 $server->stop;
+SKIP: {
+    skip 'a sanitizer wants to be loaded first', 1 if $ENV{SAN};
+    Stockade::write_file($server->dir . '/none.c', <<'C');
+#include <stddef.h>
+void *__libc_malloc(size_t size);
+void *malloc(size_t size) { return size == 768 ? NULL : __libc_malloc(size); } /* RENDER_ORDER_BYTES */
+C
+    is system('cc', '-shared', '-fPIC', '-o', $server->dir . '/none.so', $server->dir . '/none.c'), 0, 'no memory for an order';
+    $server->restart(args => ['--lock', 'none'], unready => 0, env => { LD_PRELOAD => $server->dir . '/none.so' });
+    $unknown = $server->order(1, 1, 1, 'no-memory');
+    is Stockade::slug($unknown), 'overloaded', 'an order whose reply finds no memory' or diag $unknown->{raw};
+    ok $unknown->{body}{may_have_ordered}, 'may have been ordered';
+    $server->restart(env => {});
+    is $server->get('/api/orders?key=no-memory')->{status}, 200, 'and was';
+    $server->stop;
+}
 done_testing;
