@@ -176,12 +176,12 @@ void health_worked(struct health *h, enum health_part part, uint64_t begun_us)
         return;
     pthread_mutex_lock(&h->mutex);
     p = &h->parts[part];
-    if (!p->fails)
+    if (!p->fails && begun_us > p->heard_us)
         /* Work proves only that the part was well when it began. */
         p->heard_us = begun_us;
     /* Work that began before the last failure says nothing of the time after
      * it. */
-    else if (begun_us > p->failed_us)
+    else if (p->fails && begun_us > p->failed_us)
         hear(h, part, NULL);
     pthread_mutex_unlock(&h->mutex);
 }
