@@ -34,7 +34,7 @@ struct feed {
     uint32_t run;                                /* in the ids of events */
 
     pthread_mutex_t mutex; /* guards the rest; held for memory only */
-    uint64_t looked_ms;    /* when the last good look ended; 0 = none yet */
+    uint64_t looked_ms;    /* when the last good look began; 0 = none yet */
     struct store_product told[PRODUCTS_MAX];
     size_t told_n;
     int64_t after; /* the id that the next page begins after; 0 = no more */
@@ -77,6 +77,7 @@ static void look_run(struct task *task, struct worker *worker)
 {
     struct feed *feed = task->owner;
     const struct store_product *old = feed->told, *end = old + feed->told_n;
+    uint64_t now_ms = clock_ms();
     bool has_more;
     size_t n;
 
@@ -97,7 +98,7 @@ static void look_run(struct task *task, struct worker *worker)
         memcpy(feed->told, feed->seen, n * sizeof(*feed->told));
         feed->told_n = n;
         feed->after = has_more ? feed->told[n - 1].id : 0;
-        feed->looked_ms = clock_ms();
+        feed->looked_ms = now_ms;
         pthread_mutex_unlock(&feed->mutex);
     }
     /* The flag falls last: the next look uses the same `seen`. */

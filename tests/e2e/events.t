@@ -201,4 +201,39 @@ my $orders = Stockade->start(inventory => [$server]);
 is $orders->get('/api/events')->{status}, 404, 'an order service has none';
 is $orders->stop, 0, 'it ends';
 is $server->stop, 0, 'the other one as well';
+
+# ---- a look that was under way ---------------------------------------------------------------
+SKIP: {
+    skip 'a sanitizer wants to be loaded first', 5 if $ENV{SAN};
+    my $dir = Stockade::tempdir();
+    Stockade::write_file("$dir/slow.c", <<'C' =~ s/DIR/$dir/gr);
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int sqlite3_step(sqlite3_stmt *statement)
+{
+    int (*real)(sqlite3_stmt *) = dlsym(RTLD_NEXT, "sqlite3_step"), status = real(statement);
+    const char *sql = sqlite3_sql(statement);
+    if (status == SQLITE_DONE && sql && strstr(sql, "ORDER BY id LIMIT") && rename("DIR/hold", "DIR/held") == 0)
+        while (access("DIR/held", F_OK) == 0)
+            usleep(1000);
+    return status;
+}
+C
+    is system('cc', '-shared', '-fPIC', '-o', "$dir/slow.so", "$dir/slow.c", '-ldl'), 0, 'a look that hangs when it has read all';
+    $server = Stockade->start(args => ['--lock', 'none'], env => { LD_PRELOAD => "$dir/slow.so" });
+    $server->product(10, 5);
+    $viewer = watch($server);
+    Stockade::write_file("$dir/hold", '');
+    ok Stockade::eventually(20, sub { -e "$dir/held" }), 'it hangs';
+    is $server->order(10)->{status}, 201, 'meanwhile somebody orders';
+    my $late = watch($server);
+    unlink "$dir/held";
+    my ($ten) = grep { $_->{id} == 10 } @{ hear($late)->{data}{products} };
+    is $ten->{stock}, 4, 'and then begins to watch: of that look nothing is told';
+    is $server->stop, 0, 'ends';
+}
 done_testing;
