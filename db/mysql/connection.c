@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
@@ -89,7 +90,8 @@ int mysql_await(struct mysql *db, int wanted, uint64_t *until_us)
  *
  * The password is never in it, since a command line can be read by anybody: it
  * comes from the environment, or from the first line of password-file=PATH, which is
- * read again for each connection because it may have changed.
+ * read again for each connection because it may have changed. A FIFO's writer may never
+ * come, and is not waited for.
  */
 
 /* "unix:SOCKET" or "//USER@HOST[:PORT]/DB", the host possibly "[V6]". A piece that is too
@@ -139,13 +141,12 @@ static enum store_status read_password(struct mysql_address *address,
 {
     const char *password = getenv("STOCKADE_DB_PASSWORD");
     char line[sizeof(address->password) + 2] = "";
-    FILE *file;
+    int fd;
 
     if (address->password_file[0] != '\0') {
-        file = fopen(address->password_file, "re");
-        password = file ? fgets(line, sizeof(line), file) : NULL;
-        if (file)
-            fclose(file);
+        fd = open(address->password_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        password = read(fd, line, sizeof(line) - 1) > 0 ? line : NULL;
+        (void)close(fd);
         if (!password)
             return failure_set(error, STORE_MISUSE,
                                "password-file=%s: cannot read a password there",
@@ -419,7 +420,6 @@ enum store_status mysql_open(struct sql *sql)
 {
     struct mysql *db = (struct mysql *)sql;
     const char *rest = sql->options.where + strlen(mysql_engine.scheme);
-    enum store_status status;
     bool good;
 
     db->address = (struct mysql_address){.user = "root", .port = 3306};
@@ -431,6 +431,5 @@ enum store_status mysql_open(struct sql *sql)
                         "--db takes mysql://USER@HOST[:PORT]/DB or "
                         "mysql:unix:PATH?db=NAME&user=NAME; more: tls=yes, "
                         "ca=FILE, password-file=FILE");
-    status = read_password(&db->address, sql_error(sql));
-    return status == STORE_OK ? mysql_connect(db) : status;
+    return mysql_connect(db);
 }

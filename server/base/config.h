@@ -54,8 +54,8 @@ void config_help(void);
  * it breaks none. */
 const char *config_rules_broken(const struct config *config, const char **name);
 
-/* Opens the file PATH to be read. A FIFO is waited for until somebody writes, five seconds at
- * most, because SIGHUP reads it again. NULL: *WHY says why not. */
+/* Opens the file PATH to be read. A FIFO is waited for until somebody has written all of it,
+ * five seconds at most, because SIGHUP reads it again. NULL: *WHY says why not. */
 FILE *config_rules_open(const char *path, const char **why);
 
 /* Reads the admin token from its file, if there is one: one line, and nothing

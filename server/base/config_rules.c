@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lock/textbook/textbook.h"
@@ -70,14 +71,12 @@ static const char *form_broken(const struct config *c, const char **name)
         dlock_textbook_open(c->lock, false, &own) != DLOCK_OK)
         return own.text;
     if (!dlock_strategy_find(c->lock)) {
-        if (strcmp(c->lock, "zk") == 0 || strcmp(c->lock, "zk-fair") == 0)
+        if (strncmp(c->lock, "zk", 2) == 0 ||
+            strncmp(c->lock, "sql-", 4) == 0 ||
+            strcmp(c->lock, "recorded") == 0)
             return "was left out of this build, for want of "
-                   "libzookeeper-mt-dev; install that and run make again";
-        if (strcmp(c->lock, "recorded") == 0 ||
-            strcmp(c->lock, "sql-table") == 0 ||
-            strcmp(c->lock, "sql-row") == 0)
-            return "was left out of this build, for want of libmariadb-dev; "
-                   "install that and run make again";
+                   "libzookeeper-mt-dev or libmariadb-dev; install that and "
+                   "run make again";
         return "there is no such lock; stockade serve --help lists them";
     }
     /* The rules stand in the order of the settings, and the first that is
@@ -144,9 +143,14 @@ FILE *config_rules_open(const char *path, const char **why)
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct pollfd writer = {.fd = fd, .events = POLLIN};
     FILE *file = NULL;
+    struct stat what;
 
+    /* A FIFO is read to its end, which comes when its last writer closes it: the
+     * poll tells of that unasked. */
+    if (fd >= 0 && fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode))
+        writer.events = 0;
     if (fd >= 0 && poll(&writer, 1, WRITER_MS_MAX) == 0)
-        *why = "nobody writes to it";
+        *why = "nobody writes to it, or not to its end";
     else if (fd < 0 || fcntl(fd, F_SETFL, 0) < 0 || !(file = fdopen(fd, "r")))
         *why = strerror(errno);
     if (fd >= 0 && !file)

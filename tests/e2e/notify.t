@@ -173,6 +173,12 @@ logged(qr/msg=reload error="\Q$config\E:1: admin-token-file = \\"\S+\\": cannot 
 mkfifo($token, oct 600) or die "mkfifo: $!";
 reload();
 logged(qr/cannot read it: nobody writes to it/, 'a FIFO that nobody writes to is not waited for for ever');
+open my $writer, '+<', $token or die "$token: $!";
+syswrite $writer, "third-token\n";
+my $before = () = $server->log =~ /nobody writes/g;
+reload();
+ok Stockade::eventually(20, sub { $before < (() = $server->log =~ /nobody writes to it, or not to its end/g) }), 'nor one that its writer does not close';
+close $writer;
 unlink $token;
 
 write_file('conf', "log-level = info\n");

@@ -7,6 +7,7 @@ use lib 'tests/e2e';
 use Stockade;
 use Stockade::Mariadb;
 use List::Util qw(min);
+use POSIX qw(mkfifo);
 
 my $redis   = Stockade::Redis->start;
 my $mariadb = Stockade::Mariadb->start;
@@ -40,6 +41,8 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     my @serve = ('serve', '--check-config', '--redis', $redis->url, '--db');
     is Stockade::run([@serve, $url], env => { STOCKADE_DB_PASSWORD => 's3cret' })->{exit}, 0, 'password from the environment';
     is Stockade::run([@serve, "$url&password-file=$dir/password"])->{exit}, 0, 'password from a file';
+    mkfifo("$dir/fifo", 0600) or die "fifo: $!";
+    refuses('a FIFO that nobody writes to', "$url&password-file=$dir/fifo", qr/fifo: cannot read a password there/);
     $mariadb->sql(q{SET GLOBAL log_output = 'TABLE', general_log = 1, sql_safe_updates = 1});
     my $server = Stockade->start(redis => $redis, db_url => "$url&password-file=$dir/password");
     $server->product(60, 100);
