@@ -10,6 +10,7 @@ import { text } from './words.js';
 const ORDERS_MAX = 10;
 const SOON_MS = 60000; // the last minute to pay looks like it
 const LATE_MS = 10000; // so long an order whose reply was lost may still arrive
+const HUNG_MS = 600000; // so long it may still be placed, by a shop whose disk hangs
 const narrow = matchMedia('(max-width: 59.99rem)'); // as in style.css
 
 const items = new Map(); // key -> {element, order (as the shop has it), state, onKnown}
@@ -158,12 +159,14 @@ export function doubtOrder(key, onKnown) {
 // Asks after those that are in doubt, one by one, until one gets no answer.
 export async function askOrders() {
   for (const { key, at } of kept()) {
-    if (items.get(key)?.state !== 'asking') continue;
+    const state = items.get(key)?.state;
+    const ms = Date.now() - at;
+    if (state !== 'asking' && !(state === 'unknown' && ms >= 0 && ms < HUNG_MS)) continue;
     const reply = await call('GET', `/api/orders?key=${encodeURIComponent(key)}`);
-    if (items.get(key)?.state !== 'asking') continue; // a press was answered meanwhile
+    if (items.get(key)?.state !== state) continue; // a press was answered meanwhile
     if (reply.status === 200 && reply.body) settle(key, stateOf(reply.body), reply.body);
     else if (slug(reply) !== 'no-such-order') return;
-    else if (Date.now() - at > LATE_MS || Date.now() < at) settle(key, 'unknown', null);
+    else if (state === 'asking' && (ms > LATE_MS || ms < 0)) settle(key, 'unknown', null);
   }
 }
 

@@ -120,9 +120,13 @@ test('a lost reply, then a no: it may be ordered yet', async (page) => {
   await says(hung.answer, /^Ordered: 1 × Hung/);
 }, { allow: /net::ERR_|status of 4/ });
 
-test('never reached the shop: not ordered, but only after a while', async (page) => {
+test('never reached the shop: not ordered, but only after a while, and perhaps later', async (page) => {
   await putProduct(203, { name: 'Void' });
-  await page.route(ORDERS, (route) => route.abort());
+  let last;
+  await page.route(ORDERS, (route) => {
+    last = route.request();
+    return route.abort();
+  });
   await stopClock(page);
   const none = card(page, 'Void');
   await none.button.click();
@@ -134,6 +138,9 @@ test('never reached the shop: not ordered, but only after a while', async (page)
   assert.match(await none.answer.textContent(), /We keep asking\.$/); // it could still arrive
   await hurry(page, none.answer, /^Not ordered: your order did not reach the shop\. Please try again\.$/);
   await says(page.locator('.order .state'), /^Not ordered/);
+  await api('POST', '/api/orders', last.postDataJSON(), { 'Idempotency-Key': last.headers()['idempotency-key'] });
+  await hurry(page, none.answer, /^Ordered: 1 × Void/); // the disk hung for longer
+  await says(page.locator('.order .state'), /^Ordered/);
 }, { fresh: true, allow: /net::ERR_|status of 404/ });
 
 test('a reload in between: the order is found', async (page) => {
