@@ -7,6 +7,7 @@ import { locale, text } from './words.js';
 const TIMEOUT_MS = 15000; // for one request
 const TRIES_MAX = 4; // of one order, all with the same key
 const WAIT_S_MAX = 10; // between two of them
+const LATE_MS = TIMEOUT_MS + 5000; // no Date is older when it is read
 
 // ---- requests ---------------------------------------------------------------
 
@@ -20,12 +21,13 @@ export function owedMs() {
 }
 
 // The server's time of day. A Date header is cut to seconds, and a beat takes its time,
-// so the latest of all is the nearest; our own clock may be wrong by hours.
+// so the latest of all is the nearest; but a clock that ran ahead may have been put back.
+// Our own clock may be wrong by hours.
 export const now = () => (ahead === -Infinity ? Date.now() : ahead + performance.now());
 
 export function readClock(date) {
-  const ms = Date.parse(date);
-  if (!Number.isNaN(ms)) ahead = Math.max(ahead, ms - performance.now());
+  const ms = Date.parse(date) - performance.now(); // NaN is neither more nor less
+  if (ms > ahead || ms < ahead - LATE_MS) ahead = ms;
 }
 
 // A reply as {status, body, raw, next}; status 0 = there was none, or only a part of it;

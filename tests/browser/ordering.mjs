@@ -151,6 +151,20 @@ test('opens by the clock of the shop, without a reload', async (page, _, seconds
   assert.equal(await page.evaluate('window.same'), true);
 }, { fresh: true, polls: true, seconds: SOON });
 
+test('the clock of the shop jumps ahead, and is put back', async (page) => {
+  await putProduct(123, { name: 'Skewed', opens_at: inMs(7230000) });
+  let ahead = 3600000;
+  await page.route('**/api/products?*', async (route) => {
+    const response = await route.fetch();
+    const date = new Date(Date.now() + ahead).toUTCString();
+    return route.fulfill({ response, headers: { ...response.headers(), date } });
+  });
+  await page.goto('/');
+  await says(card(page, 'Skewed').window, /^Opens in (?:1:00|0:59):/);
+  ahead = 0;
+  await says(card(page, 'Skewed').window, /^Opens in (?:2:00|1:59):/);
+}, { fresh: true, polls: true });
+
 test('opens in days, ends, has ended', async (page, _, seconds) => {
   await putProduct(109, { name: 'Distant', opens_at: '2100-01-01T12:00:00Z' });
   await putProduct(110, { name: 'Late', ends_at: inMs(1000 * seconds) });
