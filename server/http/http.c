@@ -219,9 +219,6 @@ void loop_end_pass(struct loop *loop, bool has_more)
 
     if (has_more)
         return;
-    /* Requests that wait keep the library in its belief that there is something
-     * to do, so that it is not asked; what it alone knows of is served by a
-     * pass every few milliseconds. */
     if (loop->expected)
         due_us = earlier(due_us, loop->now_us + LOOP_LOOK_US);
     sleep_until(loop, due_us);
