@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { NAP_MS_MAX = 3600000 }; /* keeps timespec arithmetic far from overflow */
 
@@ -24,9 +24,10 @@ static uint64_t default_now(void *ctx)
 static void default_random(void *ctx, void *bytes, size_t len)
 {
     (void)ctx;
-    if (getentropy(bytes, len) !=
-        0) /* no cancellation point, as getrandom() is */
-        abort();
+    /* LEN is 256 at most, so that all of it comes; EINTR is a signal of the host's. */
+    while (getrandom(bytes, len, 0) != (ssize_t)len)
+        if (errno != EINTR)
+            abort();
 }
 
 static const struct dlock_clock default_clock = {

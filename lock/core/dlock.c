@@ -97,9 +97,13 @@ static void make_label(struct dlock *client, const char *label)
  * and a process id do get used again, on containers all the time. */
 static void make_id(struct dlock *client)
 {
+    int before = PTHREAD_CANCEL_ENABLE;
     unsigned char bytes[16];
 
+    /* getrandom() heeds a cancel, and the client would be left half made. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     client->clock->random(client->clock->ctx, bytes, sizeof(bytes));
+    (void)pthread_setcancelstate(before, NULL);
     for (size_t i = 0; i < sizeof(bytes); i++)
         (void)snprintf(&client->id[2 * i], 3, "%02x", bytes[i]);
 }
