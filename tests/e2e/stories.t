@@ -146,6 +146,8 @@ my @stories = (
         '--batched --wait-ms 1000 fenced', 'bi bi ai a a a a a a a a+ a+ ai a a a a a a a ai b b b b bi b', '', 0, 1, 1],
     ['an inner release that is asked for again leaves the outer hold',
         '--deduct guarded --programs order-nested,order fenced', 'a a a a a aw a~ a a', '', 0, 1, 0],
+    ['no time ends in the millisecond in which a lease does',
+        '--deduct guarded --buyers 1 --pay-within 10 redisson', 'a a H a', '', 0, 1, 1],
 );
 
 sub told {

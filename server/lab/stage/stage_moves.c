@@ -278,11 +278,17 @@ bool stage_has_move(struct stage *stage, struct stage_move move)
 
 /* ---- what they do ------------------------------------------------------- */
 
-/* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
+/* Moves the virtual clock on to UNTIL_US, if it is not there yet; and over the millisecond in
+ * which a lease ends, because its owner has lost it then, and Redis has not. */
 static void pass(struct stage *stage, uint64_t until_us)
 {
-    if (until_us > stage_now_us(stage))
-        atomic_store(&stage->world.board->now_us, until_us);
+    if (until_us <= stage_now_us(stage))
+        return;
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (stage->locks[i].has_key &&
+            stage->locks[i].ends_us / 1000 == until_us / 1000)
+            until_us += 1000;
+    atomic_store(&stage->world.board->now_us, until_us);
 }
 
 /* Its program begins, up to its first step; if it has not before. */
@@ -449,7 +455,7 @@ static bool act_of_world(struct stage *stage, struct stage_move move)
                                    next_lease(stage, (int)node) -
                                        stage_now_us(stage) + 1000);
         else
-            pass(stage, next_lease(stage, -1) + 1000);
+            pass(stage, next_lease(stage, -1));
         break;
     case 'F':
         /* A flush is the end of all leases, and of what no lease could tell: both
