@@ -148,6 +148,8 @@ my @stories = (
         '--deduct guarded --programs order-nested,order fenced', 'a a a a a aw a~ a a', '', 0, 1, 0],
     ['no time ends in the millisecond in which a lease does',
         '--deduct guarded --buyers 1 --pay-within 10 redisson', 'a a H a', '', 0, 1, 1],
+    [q{units of another product are no reason to sell one of this},
+        '--deduct guarded --products 2 --programs order-cancel,order none', 'a b a', '', 2, 0, 1],
 );
 
 sub told {

@@ -86,7 +86,7 @@ struct stage_past {
     bool has_look, has_audit;
     struct world_look look;
     struct store_audit audit;
-    int64_t units;
+    int64_t units[STAGE_PRODUCTS_N];
 };
 
 struct stage {
@@ -118,7 +118,7 @@ struct stage {
     bool posted;  /* what this move has sent is not waited for by who sent it */
     bool is_audited; /* since the last write: these are of now, in PAST: */
     const struct store_audit *audit;
-    const int64_t *units;         /* that are left */
+    const int64_t *units;         /* that are left, by product; 0 = of all */
     bool unfaithful;              /* somebody died, or a reply was lost; */
     bool is_disturbed;            /* anything but the latter */
     bool cut_short;               /* an order was, between its statements */
@@ -176,6 +176,14 @@ static inline bool stage_moves_in(const struct stage *stage,
                                   const struct actor *actor)
 {
     return stage->mover && stage->mover->page == actor->page;
+}
+
+/* The units that are left of its product, if there is one. */
+static inline int64_t stage_units_for(const struct actor *actor)
+{
+    int64_t product = actor->role.product;
+
+    return product < STAGE_PRODUCTS_N ? actor->stage->units[product] : 0;
 }
 
 /* It is waiting for the lock of that NAME. */

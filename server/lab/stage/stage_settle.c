@@ -294,7 +294,7 @@ static void note_stock(struct actor *actor)
         return;
     actor->orders_n = orders_n;
     actor->saw_short = (actor->saw_short && !is_new) ||
-                       *actor->stage->units < actor->role.quantity;
+                       stage_units_for(actor) < actor->role.quantity;
 }
 
 /* Whether somebody sleeps until a message comes, and nobody has one. */

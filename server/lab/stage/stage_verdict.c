@@ -32,7 +32,11 @@ unsigned ledger_faults_at_the_end(const struct store_audit *audit)
 
 static void add_units(void *ctx, const struct store_audit_line *line)
 {
-    *(int64_t *)ctx += line->stock;
+    int64_t *units = ctx;
+
+    units[0] += line->stock;
+    if (line->product_id < STAGE_PRODUCTS_N)
+        units[line->product_id] += line->stock;
 }
 
 bool stage_read_ledger(struct stage *stage)
@@ -46,16 +50,16 @@ bool stage_read_ledger(struct stage *stage)
     /* A schedule that repeats the last one has the same rows here: an audit is the
      * dearest look of all. */
     if (!past->has_audit) {
-        past->units = 0;
+        memset(past->units, 0, sizeof(past->units));
         past->has_audit =
-            store_audit(stage->world.reader, add_units, &past->units, NULL, 0,
+            store_audit(stage->world.reader, add_units, past->units, NULL, 0,
                         &past->audit, &error) == STORE_OK;
     }
     if (!past->has_audit)
         return fail_with(&stage->error, "the ledger cannot be read: %s",
                          error.text);
     stage->audit = &past->audit;
-    stage->units = &past->units;
+    stage->units = past->units;
     stage->is_audited = true;
     return true;
 }
@@ -271,24 +275,10 @@ static bool has_refused_below_limit(const struct actor *actor)
 /* Refused as sold out, though there were enough units all the time. */
 static bool has_refused_with_stock(const struct actor *actor)
 {
-    struct stage *stage = actor->stage;
-    const struct stage_role *role = &actor->role;
-    struct store_product product = {.stock = 0};
-    struct store_error error;
-    size_t n;
-
     /* SAW_SHORT has each moment since the order began; the stock now is the last
-     * of them. */
-    if (actor->lane->outcome != ORDER_SOLD_OUT || actor->saw_short)
-        return false;
-    /* Units of another product are no reason to have sold one of this. */
-    if (stage->scene.products <= 1)
-        return *stage->units >= role->quantity;
-    return has_read(stage,
-                    store_product_list(stage->world.reader, role->product - 1,
-                                       1, &product, &n, &error),
-                    &error) &&
-           product.stock >= role->quantity;
+     * of them. Units of another product are no reason to have sold one of this. */
+    return actor->lane->outcome == ORDER_SOLD_OUT && !actor->saw_short &&
+           stage_units_for(actor) >= actor->role.quantity;
 }
 
 static bool has_refused(const struct actor *actor)
