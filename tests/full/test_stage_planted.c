@@ -42,8 +42,10 @@ enum plant {
     RESTLESS,        /* whoever has ordered looks at the stock for ever */
     PATIENT,         /* whoever waits for a lock does so for a minute */
     REPLAY_REFUSED, /* an order that comes again is told that its key is another's */
-    STUCK,          /* user 2 waits for nobody when it has ordered */
-    OVERSLEEPS, /* a watchdog that looks when the lease is over */
+    FIRST_FAILS,   /* the first order of all, and those behind it do not */
+    FIRST_REFUSED, /* the same, as sold out */
+    STUCK,         /* user 2 waits for nobody when it has ordered */
+    OVERSLEEPS,    /* a watchdog that looks when the lease is over */
     STEP_MORE, /* user 2 hears no price, and in a search user 1 has a step more */
 };
 
@@ -165,6 +167,10 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         order->record.price_cents = 0;
     if (planted == REPLAY_REFUSED && order->record.replayed)
         order->record.status = STORE_KEY_REUSED;
+    if (planted == FIRST_FAILS && order->record.number == 1)
+        order->record.status = STORE_BUSY;
+    if (planted == FIRST_REFUSED && order->record.number == 1)
+        order->record.status = STORE_SOLD_OUT;
     if (planted == LIMIT_TOO_EARLY)
         order->record.status = STORE_LIMIT;
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
@@ -269,6 +275,24 @@ UNIT_TEST(test_what_is_no_excuse)
                                "--programs order-twice:key=k",
                                "a", STAGE_REFUSED),
                      2);
+}
+
+/* Each order is judged, and not only the last one of an actor. */
+UNIT_TEST(test_what_another_order_does_not_hide)
+{
+    static const char *const scenes[][2] = {
+        {"none --deduct guarded --buyers 1 --stock 3 --programs order-twice",
+         "a"},
+        {"fenced --batched --buyers 1 --stock 9",
+         "ai a a a a a a a ai a a a a a a ai a"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(scenes); i++) {
+        planted = FIRST_FAILS;
+        assert_true(breaks_at(scenes[i][0], scenes[i][1], STAGE_FAILED) > 0);
+        planted = FIRST_REFUSED;
+        assert_true(breaks_at(scenes[i][0], scenes[i][1], STAGE_REFUSED) > 0);
+    }
 }
 
 /* The hash behind SCHEDULE, and whether anything is broken then. */

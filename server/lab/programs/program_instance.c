@@ -43,6 +43,7 @@ static void on_answer(struct order *order)
     /* Outcomes are in the order of how bad they are. */
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;
+    lane->outcomes |= 1u << order->outcome;
     lane->answered = true;
     if (order->record.key[0] && order->outcome > lane->of_key)
         lane->of_key = order->outcome;

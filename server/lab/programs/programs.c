@@ -50,6 +50,7 @@ void program_reply(enum order_outcome outcome)
         return;
     lane->answered = true;
     lane->placed_n += outcome == ORDER_PLACED;
+    lane->outcomes |= 1u << outcome;
     lane->outcome = lane->of_key = outcome;
     turns_note("the answer: %s", order_outcome_slug(outcome));
 }

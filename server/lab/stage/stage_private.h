@@ -289,6 +289,9 @@ bool stage_has_key(const struct stage *stage);
 /* Whether a line of the keys is that of a lock: "lock:{...}". */
 bool stage_is_lock(const char *line);
 
+/* Its last order was refused as sold out, though there were enough units all the time. */
+bool stage_has_refused_with_stock(const struct actor *actor);
+
 /* Brings stage->audit and the units up to date, after each move. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
 

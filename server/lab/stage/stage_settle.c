@@ -292,6 +292,9 @@ static void note_stock(struct actor *actor)
     /* The actor's last order is looked at once more after its program is over. */
     if (orders_n == 0 || (!stage_is_playing(actor) && !is_new))
         return;
+    /* The order before must be judged by what it saw, because the new one begins anew. */
+    if (is_new && stage_has_refused_with_stock(actor))
+        stage_broke(actor->stage, STAGE_REFUSED);
     actor->orders_n = orders_n;
     actor->saw_short = (actor->saw_short && !is_new) ||
                        stage_units_for(actor) < actor->role.quantity;

@@ -272,8 +272,7 @@ static bool has_refused_below_limit(const struct actor *actor)
     return true;
 }
 
-/* Refused as sold out, though there were enough units all the time. */
-static bool has_refused_with_stock(const struct actor *actor)
+bool stage_has_refused_with_stock(const struct actor *actor)
 {
     /* SAW_SHORT has each moment since the order began; the stock now is the last
      * of them. Units of another product are no reason to have sold one of this. */
@@ -284,7 +283,7 @@ static bool has_refused_with_stock(const struct actor *actor)
 static bool has_refused(const struct actor *actor)
 {
     return !actor->is_dead && actor->lane->answered &&
-           (has_refused_with_stock(actor) || has_refused_its_own(actor) ||
+           (stage_has_refused_with_stock(actor) || has_refused_its_own(actor) ||
             has_refused_below_limit(actor));
 }
 
@@ -412,9 +411,8 @@ static bool has_failed(struct stage *stage)
         if (each->program->is_lesson)
             return false;
     for (const struct actor *each = stage->actors; each < stage->end; each++)
-        if (each->lane->answered &&
-            (failures & 1u << each->lane->outcome ||
-             (!stage->has_ghost && has_waited_for_nobody(each))))
+        if (failures & each->lane->outcomes ||
+            (!stage->has_ghost && has_waited_for_nobody(each)))
             return true;
     return false;
 }

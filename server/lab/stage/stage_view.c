@@ -49,7 +49,7 @@ static uint64_t hash_told(const struct actor *actor, uint64_t hash)
 {
     const struct page_lane *lane = actor->lane;
 
-    hash = HASH(hash, lane->is_wrong, lane->placed_n,
+    hash = HASH(hash, lane->is_wrong, lane->placed_n, lane->outcomes,
                 lane->answered ? 1 + (uint64_t)lane->outcome : 0);
     for (unsigned i = 0; i < PAGE_PLACED_MAX && lane->placed[i].id[0]; i++) {
         /* An id is drawn anew in each schedule: its order stands for it. */

@@ -162,8 +162,9 @@ struct page_lane {
     bool lost_unsure;            /* UNSURE before that */
 
     /* Its orders. */
-    unsigned orders_n; /* begun */
-    bool answered;     /* one of them */
+    bool answered; /* one of those that have begun: */
+    unsigned orders_n;
+    unsigned outcomes; /* of all answers: a bit 1u << outcome for each */
     unsigned placed_n; /* answered as placed; the first of these: */
     struct page_placed placed[PAGE_PLACED_MAX];
     enum order_outcome outcome; /* of the last one, */
