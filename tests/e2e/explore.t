@@ -149,6 +149,15 @@ for my $renewals (61, 63) {
 
 # ---- in Chinese -------------------------------------------------------------
 
+# A game ends with the command that plays it again, as long as it is; a file has its flags.
+my $keys = join ',', map { 'order-pay:key=' . $_ x 100 } 'a' .. 'd';
+for my $flags ('--stock 0', '--wait-ms 0 --one-process', "--buyers 4 --programs $keys") {
+    $out = Stockade::run([qw(replay -i), split(/ /, $flags), 'none'], keys => 'q')->{out};
+    like $out =~ s/ \\\n +/ /gr =~ s/\\\n//gr, qr/ replay $flags none ''$/m, "replay -i: $flags";
+    run('replay', '--save', "$where/flags.jsonl", split(/ /, $flags), 'none', 'a');
+    like Stockade::slurp("$where/flags.jsonl"), qr/"settings":"$flags"/, 'and in a file';
+}
+
 for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explore --zh --crashes 0 set-nx-px)]) {
     ($code, $out) = run(@$command);
     is $code, 1, "@$command";
@@ -174,6 +183,7 @@ my @wrong = (
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a- ax a! b/],
     [['replay', '--programs', 'order:colour=3', 'none', 'a'], qr/'colour' is no setting; they are product=N/],
     [['replay', '--programs', 'order:user=x', 'none', 'a'],   qr/--user takes 1 to 1000/],
+    [['replay', '--programs', 'order:key=' . 'k' x 129, 'none', 'a'], qr/--programs: a key has at most 128 bytes$/],
     [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
     [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],
     [['explore', '--wait', 3, 'none'],          qr/ambiguous.*stockade explore --help lists the flags/s],

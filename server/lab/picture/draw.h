@@ -135,6 +135,9 @@ char *chinese_lock(const char *text);
 void command_replay(FILE *out, const struct stage_scene *scene,
                     const char *schedule);
 
+/* Its flags alone, each with BEFORE in front. */
+void command_settings(FILE *out, const struct stage_scene *scene, char before);
+
 /* Whether an actor does more than order. */
 bool command_has_programs(const struct stage_scene *scene);
 

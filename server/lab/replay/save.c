@@ -27,27 +27,31 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
 
 /* ---- a timeline ------------------------------------------------------------- */
 
-static void write_head(FILE *out, const struct game *game)
+static bool write_head(FILE *out, const struct game *game)
 {
     const struct stage_scene *scene = game->scene;
-    char settings[256], schedule[4 * STAGE_MOVES_MAX + 1];
+    char *settings = NULL, schedule[4 * STAGE_MOVES_MAX + 1];
+    size_t size;
+    FILE *flags = open_memstream(&settings, &size);
 
-    (void)snprintf(
-        settings, sizeof(settings),
-        "--buyers %u --deduct %s --stock %" PRId64 " --quantity %" PRId64
-        " --wait-ms %" PRId64 " --lease-ms %" PRId64,
-        scene->buyers, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-        scene->stock, scene->quantity, scene->wait_ms, scene->lease_ms);
+    if (flags)
+        command_settings(flags, scene, ' ');
+    if (!flags || fclose(flags) != 0) {
+        free(settings);
+        return false;
+    }
     timeline_write_head(out,
                         &(struct timeline_head){
                             .source = "stage",
                             .scene = game->name,
                             .lock = scene->lock,
-                            .settings = settings,
+                            .settings = settings + (*settings == ' '),
                             .schedule = stage_text(game->moves, game->n,
                                                    schedule, sizeof(schedule)),
                             .actors_n = scene->buyers,
                             .started_us = WORLD_BEGINS_US});
+    free(settings);
+    return true;
 }
 
 bool game_write_timeline(FILE *out, const struct game *game)
@@ -59,7 +63,8 @@ bool game_write_timeline(FILE *out, const struct game *game)
     json_t *verdict;
     bool good;
 
-    write_head(out, game);
+    if (!write_head(out, game))
+        return false;
     for (size_t i = 0; i < n; i++) {
         struct timeline_event event = {.step = steps[i]};
         unsigned move = steps[i].move;

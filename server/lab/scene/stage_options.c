@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "db/store.h"
+
 enum { INPUT_LOOK_MS = 200 };
 
 static volatile sig_atomic_t interrupted;
@@ -107,7 +109,9 @@ static bool set_role(struct stage_role *role, char *text, struct fail *error)
     /* A key is a text, and all the other settings are numbers. */
     if (value && *value && strcmp(text, "key") == 0) {
         role->key = value;
-        return true;
+        return strlen(value) <= STORE_KEY_BYTES_MAX ||
+               fail_with(error, "programs: a key has at most %d bytes",
+                         STORE_KEY_BYTES_MAX);
     }
 #define ROW(member, flag, words)                                               \
     if (value && strcmp(flag, text) == 0)                                      \
