@@ -183,6 +183,8 @@ my @wrong = (
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a- ax a! b/],
     [['replay', '--programs', 'order:colour=3', 'none', 'a'], qr/'colour' is no setting; they are product=N/],
     [['replay', '--programs', 'order:user=x', 'none', 'a'],   qr/--user takes 1 to 1000/],
+    [['explore', '--programs', 'order,order,cancel:key=k', 'none'], qr/there are more programs than 2 buyers$/],
+    [['explore', qw(--buyers 4 --programs), 'order,order,order,order,order', 'none'], qr/--programs: at most 4, one for each actor$/],
     [['replay', '--programs', 'order:key=' . 'k' x 129, 'none', 'a'], qr/--programs: a key has at most 128 bytes$/],
     [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
     [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],

@@ -144,7 +144,9 @@ static bool set_programs(struct stage_scene *scene, char *list,
             if (!set_role(role, setting, error))
                 return false;
     }
-    return true;
+    return !strtok_r(NULL, ",", &rest) ||
+           fail_with(error, "programs: at most %d, one for each actor",
+                     STAGE_ACTORS_MAX);
 }
 
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,

@@ -311,6 +311,11 @@ static bool has_lock(const struct stage_scene *scene, struct fail *error)
 
 static bool has_programs(const struct stage_scene *scene, struct fail *error)
 {
+    /* A program of nobody must not seem to have been played. */
+    for (unsigned i = scene->buyers; i < STAGE_ACTORS_MAX; i++)
+        if (scene->roles[i].program)
+            return fail_with(error, "there are more programs than %u buyer%s",
+                             scene->buyers, scene->buyers == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++) {
         const char *name = stage_role(scene, i).program;
         const struct program *each = program_find(name);
