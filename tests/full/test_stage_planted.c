@@ -26,6 +26,7 @@ enum plant {
     RELEASE_WAKES_NOBODY,
     RELEASE_OF_ANOTHERS, /* it sets the lease of who has the lock */
     RELEASE_SAYS_LOST,
+    RENEWAL_SAYS_LOST,
     HOLDER_WAITS, /* who comes in again is told to wait for itself */
     TOKEN_STAYS,
     FLOOR_FORGOTTEN,  /* a server that lost its counter begins at 1 */
@@ -83,6 +84,8 @@ static const struct {
      "redis.call('pexpire', lock, 60000)"},
     {RELEASE_SAYS_LOST, "eval-release",
      "redis.call('hexists', lock, owner) == 0", "true"},
+    {RENEWAL_SAYS_LOST, "eval-renew", "redis.call('hexists', lock, owner) == 0",
+     "true"},
     {HOLDER_WAITS, "eval-acquire",
      "redis.call('hexists', KEYS[1], ARGV[1]) == 0", "true"},
     {TOKEN_STAYS, "eval-acquire", "tonumber(ARGV[5])) + 1",
@@ -258,7 +261,7 @@ UNIT_TEST(test_what_never_ends_is_told)
 }
 
 /* Told also where there is something that might be an excuse: the token is the actor's own,
- * another waiter is dead, the key is known. */
+ * another one's move has told it, another waiter is dead, the key is known. */
 UNIT_TEST(test_what_is_no_excuse)
 {
     planted = TOKEN_STAYS;
@@ -266,6 +269,10 @@ UNIT_TEST(test_what_is_no_excuse)
                                "--programs order-twice",
                                "a", STAGE_TOKEN),
                      6);
+    planted = RENEWAL_SAYS_LOST; /* by a watchdog that another one has moved */
+    assert_int_equal(breaks_at("redisson --deduct guarded --one-process",
+                               "b a aw aw", STAGE_TOLD_LOST),
+                     4);
     planted = RELEASE_WAKES_NOBODY;
     assert_int_equal(breaks_at("redisson --deduct guarded --buyers 3",
                                "a c c c c! b b b b a a", STAGE_ASLEEP),

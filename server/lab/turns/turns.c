@@ -35,6 +35,20 @@ struct page_lane *turns_own_lane(void)
     return &board->lanes[own_lane_n()];
 }
 
+struct page_lane *turns_lane_of(const char *owner)
+{
+    for (struct page_lane *each = board->lanes;
+         each < board->lanes + STAGE_ACTORS_MAX; each++) {
+        size_t len = strlen(each->owner);
+
+        /* The owner of an instance is cut to what its sessions share, before a dash. */
+        if (len > 0 && strncmp(owner, each->owner, len) == 0 &&
+            strchr("-", owner[len]))
+            return each;
+    }
+    return NULL;
+}
+
 unsigned turns_own_thread_n(void)
 {
     return (unsigned)(turns_self - turns_threads);

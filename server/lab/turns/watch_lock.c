@@ -138,28 +138,26 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
     lane->may_wait = may_wait;
 }
 
-static void note_lost(const char *name, enum dlock_status status)
+static void note_lost(struct page_lane *lane, const char *name,
+                      enum dlock_status status)
 {
-    struct page_lane *lane = turns_own_lane();
-
     if (status != DLOCK_LOST)
         return;
     put_name(lane->lost, name);
     lane->lost_unsure = lane->unsure;
 }
 
-/* By the server's word, which a watchdog has heard. */
+/* By the server's word, which a watchdog has heard, whoever has moved it: it keeps the locks
+ * of all actors of its process. */
 void watch_lost(void *ctx, const char *name, const char *owner,
                 enum dlock_loss why)
 {
-    const char *own = turns_own_lane()->owner;
+    struct page_lane *lane = turns_lane_of(owner);
 
     (void)ctx;
-    /* The owner of an instance is cut to what its sessions share: a prefix is enough. A
-     * lease that ran out is known by the clock, and is no word of the server's. */
-    if (strncmp(owner, own, strlen(own)) == 0 &&
-        (why == DLOCK_LOSS_TAKEN || why == DLOCK_LOSS_FLUSHED))
-        note_lost(name, DLOCK_LOST);
+    /* A lease that ran out is known by the clock, and is no word of the server's. */
+    if (lane && (why == DLOCK_LOSS_TAKEN || why == DLOCK_LOSS_FLUSHED))
+        note_lost(lane, name, DLOCK_LOST);
 }
 
 WRAPPED(dlock_acquire);
@@ -232,7 +230,7 @@ static void note_released(const char *name, enum dlock_status status)
 {
     struct page_lane *lane = turns_own_lane();
 
-    note_lost(name, status);
+    note_lost(lane, name, status);
     if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
     if (status == DLOCK_OK)
@@ -357,7 +355,7 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
      * lease shorter already. */
     turns_own_lane()->has_extended = true;
     status = __real_dlock_extend(session, grant, lease_ms, error);
-    note_lost(grant->name, status);
+    note_lost(turns_own_lane(), grant->name, status);
     if (status == DLOCK_OK)
         note_lease(grant);
     /* A length that was asked for bounds the lease even if the reply is lost. */
