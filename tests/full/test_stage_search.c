@@ -7,6 +7,7 @@
  * tests/full/stage.t asks for it.
  */
 #include <inttypes.h>
+#include <signal.h>
 
 #include "lock/dlock.h"
 #include "server/lab/base/expected.h"
@@ -86,6 +87,58 @@ UNIT_TEST(test_stages_agree)
     assert_int_equal(one.states, three.states);
     assert_memory_equal(one.faults, three.faults, sizeof(one.faults));
     assert_true(one.faults[STAGE_FOREIGN].is_found);
+}
+
+static struct {
+    int pids[2]; /* of stages */
+    unsigned calls, moves;
+} ended;
+
+static void go_on(int number)
+{
+    (void)number;
+    (void)kill(ended.pids[1], SIGCONT);
+}
+
+/* The second of two stages is stopped between two lengths, and the first one killed when it
+ * has played all of the next length. */
+static bool end_one(void *ctx, const struct search_result *result)
+{
+    char path[64];
+    FILE *children;
+
+    (void)ctx;
+    if (result->moves == 0)
+        return true;
+    if (ended.calls++ == 0) {
+        ended.moves = result->moves;
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children",
+                       (int)getpid());
+        assert_non_null(children = fopen(path, "r"));
+        assert_int_equal(
+            fscanf(children, "%d %d", &ended.pids[0], &ended.pids[1]), 2);
+        (void)fclose(children);
+        (void)kill(ended.pids[1], SIGSTOP);
+    } else if (ended.calls == 10) {
+        (void)kill(ended.pids[0], SIGKILL);
+        (void)alarm(2); /* nobody may be asked any more */
+    }
+    return true;
+}
+
+/* It ends the search at once, though nothing was to come from it. */
+UNIT_TEST(test_a_stage_that_ends_when_it_is_done)
+{
+    const struct search_bounds bounds = {.preemptions = 2, .moves = 9};
+    const struct stage_scene scene = STAGE_SCENE("none");
+    static struct search_result result;
+    struct fail error = {""};
+
+    (void)signal(SIGALRM, go_on);
+    assert_false(
+        search_run(&scene, &bounds, 2, end_one, NULL, &result, &error));
+    assert_string_equal(error.text, "a stage has ended by itself");
+    assert_int_equal(result.moves, ended.moves);
 }
 
 int main(void)

@@ -69,11 +69,11 @@ static bool await(struct search *search, struct fail *error)
 
             if (shared->stop) /* for one that has nothing to do */
                 (void)shutdown(line->fd, SHUT_WR);
-            if (line->events == 0 || line->revents == 0)
+            if (line->revents == 0)
                 continue;
-            busy--;
             /* A stage that is done is not listened to until it has something to
-             * play again. */
+             * play again; but poll() tells of its end, over and over. */
+            busy -= line->events != 0;
             line->events = 0;
             /* An end without a byte is that of the process. After a stop it is what was
              * asked for. */

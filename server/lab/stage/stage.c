@@ -47,10 +47,10 @@ static bool await(struct actor *actor)
         /* A semaphore cannot be polled together with the pidfd: so each second asks for
          * both. An actor that died by itself would else be waited for until TURN_S_MAX
          * is over. */
-        (void)clock_gettime(CLOCK_REALTIME, &until);
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec++;
         do
-            status = sem_timedwait(&page->stopped, &until);
+            status = sem_clockwait(&page->stopped, CLOCK_MONOTONIC, &until);
         while (status != 0 && errno == EINTR);
         ended = status != 0 && has_ended(page, 0);
     }
