@@ -48,6 +48,19 @@ UNIT_TEST(test_twins_have_their_letters_as_they_come)
     assert_true(search_child(&bounds, &node, 1, &child));
 }
 
+/* A wait ends by time only where its actor cannot step, as explore_tell.c says. */
+UNIT_TEST(test_who_can_step_does_not_give_up)
+{
+    const struct search_bounds bounds = {.moves = 9, .waits = 1};
+    struct search_node node = both, child;
+
+    node.last = 0;
+    node.moves[1] = (struct stage_move){.actor = 0, .kind = '+'};
+    assert_false(search_child(&bounds, &node, 1, &child));
+    node.moves[0].kind = 'w';
+    assert_true(search_child(&bounds, &node, 1, &child));
+}
+
 UNIT_TEST(test_a_lease_that_ends_in_a_wait_counts)
 {
     struct search_bounds bounds = {.moves = 9, .troubles = 1};

@@ -44,14 +44,14 @@ static void tell_troubles(FILE *out, const struct explore *explore,
     }
 }
 
-/* The moves that the scene has, and no bound lets a search play; NULL: there are none. */
+/* The moves that the scene has, and no bound lets a search play. */
 static const char *never_played(const struct stage_scene *scene)
 {
     /* The rows of --all are of locks on one server and on several. */
-    return scene->replica ? "the replica's R and P"
+    return scene->replica ? "a+ while a can step, the replica's R and P"
            : !scene->lock || world_nodes_for(scene->lock) > 1
-               ? "a server's own L and F"
-               : NULL;
+               ? "a+ while a can step, a server's own L and F"
+               : "a+ while a can step";
 }
 
 /* Troubles that there are none of are told as well, because nothing is known of them. */
@@ -82,10 +82,8 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
     } else {
         draw_say(out, explore->look, "no troubles");
     }
-    if (never_played(scene)) {
-        draw_say(out, explore->look, ";\n");
-        draw_say(out, explore->look, "never played: %s", never_played(scene));
-    }
+    draw_say(out, explore->look, ";\n");
+    draw_say(out, explore->look, "never played: %s", never_played(scene));
     fputs("\n\n", out);
 }
 

@@ -57,7 +57,8 @@ static bool is_allowed(const struct search_bounds *bounds,
     /* A single server that begins anew forgets all; its clock is not searched for. */
     if (move.actor < -1)
         return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
-    /* An actor that can look does not give up. */
+    /* An actor that can look does not give up: it multiplies the schedules by five and
+     * more, and is told as never played (explore_tell.c). */
     if (strchr("RP", move.kind) ||
         (move.kind == '+' && has_step(node, move.actor)))
         return false;
