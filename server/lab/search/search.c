@@ -26,7 +26,6 @@ struct search {
     struct pollfd lines[SEARCH_STAGES_MAX]; /* to the stages */
     unsigned stages_n;
     struct search_table seen;
-    bool is_cut; /* the room for moves ended before the bound on them */
     search_progress *progress;
     void *ctx;
     struct search_result *result;
@@ -162,23 +161,6 @@ static void note_faults(struct search *search, const struct search_node *node)
     }
 }
 
-/* It stops at the last move that there is room for, though the bound on moves, as it was
- * asked for, would let it go on. */
-static bool is_cut_at(const struct search *search,
-                      const struct search_node *node)
-{
-    const struct search_bounds *bounds = &search->shared->bounds;
-    struct search_node child;
-
-    if (node->used.of[SEARCH_MOVES] < bounds->moves ||
-        search->seen.bounds->moves == bounds->moves)
-        return false;
-    for (unsigned i = 0; i < node->moves_n; i++)
-        if (search_child(bounds, node, i, &child))
-            return true;
-    return false;
-}
-
 /* Schedules of the next length are behind those of this one. */
 static void go_on_from(struct search *search, const struct search_node *node)
 {
@@ -208,7 +190,6 @@ static void go_on_from(struct search *search, const struct search_node *node)
         if ((!is_new && !shared->bounds.no_reduction) ||
             search_is_end(&shared->bounds, child))
             continue;
-        search->is_cut |= is_cut_at(search, child);
         if (child->used.of[SEARCH_MOVES] < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
     }
@@ -226,7 +207,6 @@ static bool run(struct search *search, struct fail *error)
         random_look(shared, search->result);
         return good;
     }
-    search->is_cut = is_cut_at(search, &shared->nodes[NODE_ROOT]);
     /* The queue is a list of all lengths: DONE stands before those of the length
      * under way. */
     if (shared->bounds.moves > 0)
@@ -349,8 +329,11 @@ bool search_run(const struct stage_scene *scene,
         return fail_with(error, "no memory for the search");
     good = open_stages(&search, stages, error) && run(&search, error);
     /* A search that was stopped by its caller, by a full memory, or by an error has not
-     * seen all; nor has one behind so many moves that the bound on them was cut. */
-    result->is_whole = good && !search.shared->stop && !search.is_cut;
+     * seen all; nor has one that was played to the end of a room for moves that is less
+     * than the bound on them. */
+    result->is_whole = good && !search.shared->stop &&
+                       (bounds->moves == search.shared->bounds.moves ||
+                        result->moves < search.shared->bounds.moves);
     /* The stop must be set before the lines are closed: a stage that is in the middle
      * of its work looks at the one, a stage that waits at the other. */
     search.shared->stop = true;

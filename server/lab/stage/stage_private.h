@@ -255,6 +255,11 @@ void stage_mark_fault(struct stage *stage, enum stage_fault fault);
 void stage_tell(struct stage *stage, const struct actor *actor,
                 const char *name, const char *reply);
 
+/* The last line of the move under way of ACTOR: its step NAME, or any (NULL), or what it was
+ * told (""). NULL: there is none. */
+struct stage_step *stage_line_of(struct stage *stage, const struct actor *actor,
+                                 const char *name);
+
 /* SIGKILL to a process, and so to all actors in it; returns when the servers have
  * seen its connections end. */
 void stage_kill(struct stage *stage, struct page *page);

@@ -296,28 +296,15 @@ static bool is_holder(const struct actor *actor)
     return false;
 }
 
-/* The last step NAME of ACTOR with the move under way; NULL. */
-static const struct stage_step *step_of(const struct actor *actor,
-                                        const char *name)
-{
-    const struct stage *stage = actor->stage;
-
-    for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
-        const struct stage_step *step = &stage->steps[i];
-
-        if (step->actor == actor->index && strcmp(step->name, name) == 0)
-            return step;
-    }
-    return NULL;
-}
-
 /* An acquire of ACTOR was held up, and has reached the server with this move. The
  * script answers {-1}, one value, if a newer command has made it void: it then changes
  * nothing, and gives no place in the queue. */
 static bool has_asked_late(const struct actor *actor)
 {
     const struct stage_step *step =
-        actor->stage->is_delivery ? step_of(actor, "late eval-acquire") : NULL;
+        actor->stage->is_delivery
+            ? stage_line_of(actor->stage, actor, "late eval-acquire")
+            : NULL;
 
     return step && strcmp(step->reply, "(1 values)") != 0;
 }
@@ -325,8 +312,9 @@ static bool has_asked_late(const struct actor *actor)
 /* It has told the server with this move that it waits no longer. */
 static bool has_left(const struct actor *actor)
 {
-    const struct stage_step *step = step_of(
-        actor, actor->stage->is_delivery ? "late eval-leave" : "eval-leave");
+    const struct stage_step *step = stage_line_of(
+        actor->stage, actor,
+        actor->stage->is_delivery ? "late eval-leave" : "eval-leave");
 
     return step && strcmp(step->reply, "(held up)") != 0;
 }

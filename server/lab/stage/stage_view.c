@@ -274,16 +274,15 @@ void stage_look(struct stage *stage, struct stage_view *view)
 
 /* ---- marks --------------------------------------------------------------- */
 
-/* The last line of the move that ACTOR did (IS_STEP), or was told. NULL: none. */
-static struct stage_step *last_line(struct stage *stage,
-                                    const struct actor *actor, bool is_step)
+struct stage_step *stage_line_of(struct stage *stage, const struct actor *actor,
+                                 const char *name)
 {
     /* The move's lines alone: an older one must not get a mark for what came later. */
     for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         struct stage_step *step = &stage->steps[i];
 
         if (step->actor == stage_index(actor) &&
-            (step->name[0] != '\0') == is_step)
+            (name ? strcmp(step->name, name) == 0 : step->name[0] != '\0'))
             return step;
     }
     return NULL;
@@ -362,7 +361,7 @@ void stage_note_expiry(struct actor *holder)
 void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone)
 {
     const struct actor *mover = stage->mover;
-    struct stage_step *told = last_line(stage, mover, false);
+    struct stage_step *told = stage_line_of(stage, mover, "");
     char *loss = holder->loss;
     size_t size = sizeof(holder->loss);
 
@@ -376,7 +375,7 @@ void stage_mark_loss(struct stage *stage, struct actor *holder, bool is_gone)
     (void)snprintf(loss, size,
                    is_gone ? "%c had deleted it" : "%c had taken it",
                    'a' + mover->index);
-    mark(last_line(stage, mover, true),
+    mark(stage_line_of(stage, mover, NULL),
          is_gone ? "deletes %c's lock" : "takes %c's lock away",
          'a' + holder->index);
     /* The actor believes that it gave back its own lock: its line must not say what is
@@ -418,7 +417,7 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
     if (!is_news || strcmp(stage->scene.lock, "none") == 0)
         return;
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
-        struct stage_step *told = last_line(stage, each, false);
+        struct stage_step *told = stage_line_of(stage, each, "");
 
         /* Only an actor that came in with this move has such a line. */
         if (!told || strncmp(told->reply, "inside", 6) != 0)
@@ -432,7 +431,7 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
 
 void stage_mark_silence(struct stage *stage)
 {
-    mark(last_line(stage, stage->mover, true), "wakes nobody");
+    mark(stage_line_of(stage, stage->mover, NULL), "wakes nobody");
 }
 
 void stage_mark_step(struct stage *stage, struct stage_step *step)
@@ -470,5 +469,5 @@ void stage_mark_fault(struct stage *stage, enum stage_fault fault)
 
     for (const struct actor *each = stage->actors; text && each < stage->end;
          each++)
-        mark(last_line(stage, each, true), "%s", text);
+        mark(stage_line_of(stage, each, NULL), "%s", text);
 }

@@ -7,6 +7,7 @@
 #include "server/lab/world/world.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -411,12 +412,6 @@ void world_close(struct world *world)
 
 /* ---- back to the start -------------------------------------------------- */
 
-static void put_number(unsigned char *at, uint32_t number)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (unsigned char)(number >> (24 - 8 * i));
-}
-
 /* A full disk would be told as a fault of what is played. One without blocks has no end. */
 static bool has_room(const struct world *world)
 {
@@ -431,6 +426,7 @@ bool world_reset(struct world *world, struct fail *error)
 {
     char path[96];
     uint64_t mark;
+    uint32_t changes;
 
     if (!has_room(world))
         return fail_with(error, "no room on the disk of %s",
@@ -440,8 +436,9 @@ bool world_reset(struct world *world, struct fail *error)
      * SQLite would go on with the pages that it has in memory. */
     mark = ++world->resets;
     world->board->resets = world->resets;
-    put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
-    put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
+    changes = htobe32(world->resets * CHANGES_PER_RESET);
+    memcpy(world->image + CHANGES_AT, &changes, sizeof(changes));
+    memcpy(world->image + VALID_FOR_AT, &changes, sizeof(changes));
     /* The bytes are written over while actors have the file open: between two schedules
      * nobody holds a lock on it. */
     if (!file_write(world->db_path, world->image, world->image_len))
