@@ -108,10 +108,15 @@ static void give_up(const struct dlock_attempt *attempt)
     dlock_command_number(&command, dlock_number(session->client));
     dlock_command_number(&command, dlock_node_done_life_ms(session));
     dlock_command_derived(&command, kind->channel, "");
-    /* The acquire has promised its end to the caller, and a good-bye must not move it. */
+    /* The acquire has promised its end to the caller, and a good-bye must not move it. If a
+     * process was stopped until then, it is sent all the same: the next ones wait behind. */
     if (limit_ms > attempt->limit_ms)
         limit_ms = attempt->limit_ms;
-    (void)dlock_call(session->wire, &command, limit_ms, &reply);
+    if (dlock_clock_until(session->client->clock, limit_ms) > 0)
+        (void)dlock_call(session->wire, &command, limit_ms, &reply);
+    else
+        dlock_call_abandon(session->wire, &command,
+                           session->client->wire.connect_timeout_ms);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */

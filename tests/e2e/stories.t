@@ -102,6 +102,8 @@ my @stories = (
         '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fair', 'c a cw a+ b b b c c b', '', 2, 1, 0],
     ['and keeps others out for as long',
         '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order fair', 'a b aw b+ a a a a a a a+ a a+ a a', '', 2, 1, 1],
+    ['who looks too late leaves it all the same',
+        '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order fair', 'a a b b b aw b b a a a a', '', 1, 2, 1],
     ['who has left the queue is not overtaken',
         '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fair', 'c c~ a a a a a+ a^ a a+ a a c b', '', 2, 1, 0],
     ['nor who has left it late',
