@@ -97,9 +97,10 @@ struct dlock_strategy {
     const struct dlock_wire_kind *wires; /* wire.h; NULL = there are none */
     const void *variant; /* the member of a family, for its own file only */
 
-    /* Prepares what the client's sessions share, by client->url, and client->own, which the
-     * core frees behind close, or an open that failed; and for each of them session->own. Must not connect or block; session_close may block for the wire,
-     * and gives nothing back. NULL = nothing to prepare. */
+    /* Prepares what the client's sessions share, by client->url: client->own, which the core
+     * frees behind close, or behind an open that failed; and for each of them session->own.
+     * Must not connect or block; session_close may block for the wire, and gives nothing
+     * back. NULL = nothing to prepare. */
     enum dlock_status (*open)(struct dlock *client);
     void (*close)(struct dlock *client);
     enum dlock_status (*session_open)(struct dlock_session *session);
