@@ -82,6 +82,10 @@ static const struct lock_story stories[] = {
      "a gives -> unknown; mend; "
      "held 0; a gives; a gives -> lost; a takes; server kill 1; "
      "a gives -> unreachable|unknown; until held 0"},
+    {"all may have been given back, and nobody says so", "multi:3",
+     "commands timeout; a takes; fail eval-release after always @0; "
+     "fail eval-release after always @1; fail eval-release after always @2; "
+     "a gives -> unknown; mend; held 0; a gives; free"},
     {"two fail over to empty copies, and the third one still knows", "multi:3",
      "a takes 60000; @1 FLUSHALL; @2 FLUSHALL; b takes wait=100 -> timeout; "
      "held 1; a gives -> lost; held 0; a takes 60000; @0 FLUSHALL; @2 "
