@@ -39,20 +39,15 @@ sub watched {
     return $last;
 }
 
-# An experiment of one's own, with two instances.
+# The beginning of an experiment of one's own, up to what is in [bug].
+my $head = join "\n", 'kind load', '[en]', 'title t', 'symptom s', 'see s', 'why w', 'fix f', '[bug]', '';
+
+# One with two instances.
 my $own = Stockade::tempdir();
 sub story {
     my ($lock, $flags, $a, $story) = @_;
     return Stockade::write_file("$own/60-story.txt", <<"END");
-kind      load
-[en]
-title     t
-symptom   s
-see       s
-why       w
-fix       f
-[bug]
-lock      $lock
+${head}lock      $lock
 instances 2
 stock     3
 flags     --deduct naive --orders one-by-one --lock-wait-ms 1000 $flags
@@ -187,15 +182,7 @@ for my $case (
 ) {
     my ($rest, $why, $end) = @$case;
     Stockade::write_file("$own/12w-dies.txt", <<"END");
-kind      load
-[en]
-title     t
-symptom   s
-see       s
-why       w
-fix       f
-[bug]
-lock      set-nx-px
+${head}lock      set-nx-px
 instances 1
 stock     3
 flags     --deduct naive --orders one-by-one

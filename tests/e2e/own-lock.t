@@ -44,37 +44,32 @@ my $beside = write_lock(beside => $take . $in_one =~ s/(EVAL) (\$owner)/$1 \$nam
 like $out, qr/\Anone in \d+ schedules: all within these bounds, but keys beside \$name were not watched$/m, 'it is said what nobody looked at';
 like +(run(qw(explore --moves 3 --random 1 --zh), $beside))[1], qr/但没有查看旁边的键/, 'in Chinese as well';
 
-# A set's members count as state: what follows from two is not what follows from one.
-my $members = write_lock(members => <<'END');
-take
-    EVAL $lease -> else next
-        redis.call('sadd', KEYS[1], 'one')
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return 1
-    SADD $name two -> 1 next
-    SREM $name two -> else taken
-release
-    DEL $name -> 1 done, else lost
-END
-($status, $out) = run(qw(explore --json --preemptions 0 --expiries 0), $members);
-ok JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, 'what only other members of a set lead to is found';
-
-my $blank = write_lock(blank => <<'END');
-take
-    EVAL $lease -> else next
-        redis.call('sadd', KEYS[1], 'one two')
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return 1
+# A set's members count as state: what follows from two is not what follows from one, nor
+# from one that looks like two.
+for my $case (
+    ['one', "    SADD \$name two -> 1 next\n", 'what only other members of a set lead to is found'],
+    ['one two', <<'END', 'nor is one that looks like two of them'],
     EVAL -> 1 next
         redis.call('sadd', KEYS[1], 'one')
         redis.call('srem', KEYS[1], 'one two')
         return redis.call('sadd', KEYS[1], 'two')
-    SREM $name two -> else taken
-release
-    DEL $name -> 1 done, else lost
 END
-($status, $out) = run(qw(explore --json --preemptions 0 --expiries 0), $blank);
-ok JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, 'nor is one that looks like two of them';
+  )
+{
+    my ($member, $then, $what) = @$case;
+    my $file = write_lock(members => <<"END");
+take
+    EVAL \$lease -> else next
+        redis.call('sadd', KEYS[1], '$member')
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 1
+$then    SREM \$name two -> else taken
+release
+    DEL \$name -> 1 done, else lost
+END
+    ($status, $out) = run(qw(explore --json --preemptions 0 --expiries 0), $file);
+    ok JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, $what;
+}
 
 # ---- an error of Redis -------------------------------------------------------
 

@@ -70,7 +70,7 @@ void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The calling thread's. */
 struct page_lane *turns_own_lane(void);
 
-/* That of the actor whose hold has this OWNER; NULL: there is none. */
+/* The lane of the actor whose hold has this OWNER; NULL: there is none. */
 struct page_lane *turns_lane_of(const char *owner);
 
 /* Its place in page->threads. */
